@@ -1,5 +1,5 @@
-"""A client of the server: `Client`, and `AsyncClient` whose methods are coroutines. They raise ServerError, and
-`httpx.TransportError` without an answer.
+"""A client of the server: `Client`, and `AsyncClient` whose methods are coroutines. They raise
+ServerError, and `httpx.TransportError` without an answer.
 
     with Client("http://localhost:8000") as client:
         client.translate(["The cat sleeps."], "en", "de")
@@ -30,16 +30,20 @@ Texts = TypeVar("Texts", str, list[str])
 
 
 class ServerError(Exception):
-    """The server refused a request with the HTTP status `status`. The message contains its sentence."""
+    """The server refused a request with the HTTP status `status`. The message contains its
+    sentence."""
 
     def __init__(self, response: httpx.Response) -> None:
-        super().__init__(f"{response.url.path} answered {response.status_code}: {response.text[:300]}")
+        super().__init__(
+            f"{response.url.path} answered {response.status_code}: {response.text[:300]}"
+        )
         self.status = response.status_code
 
 
 class Attention(dict[str, np.ndarray[Any, Any]]):
-    """The attention of a translation. The arrays "cross", "encoder" and "decoder" have the `axes`; "cross_queries" and
-    "cross_keys" are the tokens on the last two, and so on. "scores" are log-probabilities. A notebook shows `svg`."""
+    """The attention of a translation. The arrays "cross", "encoder" and "decoder" have the `axes`;
+    "cross_queries" and "cross_keys" are the tokens on the last two, and so on. "scores" are
+    log-probabilities. A notebook shows `svg`."""
 
     axes = ("layer", "head", "query", "key")
     svg = ""
@@ -49,23 +53,37 @@ class Attention(dict[str, np.ndarray[Any, Any]]):
 
 
 class Methods:
-    """What both clients do. While the server is busy (429, 503), a request is repeated when its Retry-After says, for `patience`
-    seconds at most. Further arguments of methods are parameters of the interface, such as `alternatives`."""
+    """What both clients do. While the server is busy (429, 503), a request is repeated when its
+    Retry-After says, for `patience` seconds at most. Further arguments of methods are parameters of
+    the interface, such as `alternatives`."""
 
     _open: Any
     _sleep: Any
 
     def __init__(
-        self, url: str, api_key: str | None = None, *, timeout: float = 300.0, patience: float = 120.0
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = 300.0,
+        patience: float = 120.0,
     ) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._http = self._open(base_url=url.rstrip("/"), timeout=timeout, headers=headers)
         self._patience = patience
 
     async def translate(
-        self, texts: Texts, source: str, target: str, *, batch: int = 50, progress: bool = False, **parameters: Any
+        self,
+        texts: Texts,
+        source: str,
+        target: str,
+        *,
+        batch: int = 50,
+        progress: bool = False,
+        **parameters: Any,
     ) -> Texts:
-        """Returns the translation of a text, or of a list, which is sent in parts of `batch` texts. `progress` shows a bar."""
+        """Returns the translation of a text, or of a list, which is sent in parts of `batch` texts.
+        `progress` shows a bar."""
         given = [texts] if isinstance(texts, str) else list(texts)
         fields = {"source": source, "target": target} | parameters
         translations: list[str] = await self._in_parts(
@@ -74,19 +92,28 @@ class Methods:
         return translations[0] if isinstance(texts, str) else translations
 
     async def translate_document(
-        self, file: str | Path, source: str, target: str, output: str | Path | None = None, **parameters: Any
+        self,
+        file: str | Path,
+        source: str,
+        target: str,
+        output: str | Path | None = None,
+        **parameters: Any,
     ) -> Path:
-        """Translates a file, and returns the path of the new one: `output`, or beside it with the name that the server gives."""
+        """Translates a file, and returns the path of the new one: `output`, or beside it with the
+        name that the server gives."""
         file, fields = Path(file), {"source": source, "target": target} | parameters
         sent = {"file": (file.name, file.read_bytes())}
-        address = (await self._request("POST", "/translate_file", files=sent, data=fields)).json()["translatedFileUrl"]
+        address = (await self._request("POST", "/translate_file", files=sent, data=fields)).json()[
+            "translatedFileUrl"
+        ]
         answer = await self._request("GET", DOWNLOAD + address.partition(DOWNLOAD)[2])
         written = Path(output) if output else file.with_name(unquote(address.rpartition("/")[2]))
         written.write_bytes(answer.content)
         return written
 
     async def attention(self, text: str, source: str, target: str, **parameters: Any) -> Attention:
-        """Returns the attention of a sentence's translation. `kind`, `layer` and `head` choose maps, `view` the picture."""
+        """Returns the attention of a sentence's translation. `kind`, `layer` and `head` choose
+        maps, `view` the picture."""
         query = {"q": text, "source": source, "target": target} | parameters
         numbers = {name: value for name, value in query.items() if name not in PICTURE}
         answer = await self._request("GET", "/attention", params=numbers | {"format": "npz"})
@@ -96,12 +123,20 @@ class Methods:
         return attention
 
     async def align(
-        self, pairs: Iterable[tuple[str, str]], source: str, target: str, *, progress: bool = False, **parameters: Any
+        self,
+        pairs: Iterable[tuple[str, str]],
+        source: str,
+        target: str,
+        *,
+        progress: bool = False,
+        **parameters: Any,
     ) -> list[dict[str, Any]]:
-        """Returns the words of sentences and their translations (`source`, `target`), and the links between them (`links`,
-        `pharaoh`). `progress` shows a bar."""
+        """Returns the words of sentences and their translations (`source`, `target`), and the links
+        between them (`links`, `pharaoh`). `progress` shows a bar."""
         fields = {"source": source, "target": target} | parameters
-        return await self._in_parts("/align", "pairs", list(pairs), ALIGNED_AT_ONCE, fields, "pairs", progress)
+        return await self._in_parts(
+            "/align", "pairs", list(pairs), ALIGNED_AT_ONCE, fields, "pairs", progress
+        )
 
     async def languages(self) -> Any:
         """Returns the languages: `code`, `name` and `targets` of each."""
@@ -117,8 +152,8 @@ class Methods:
         answered: str,
         progress: bool,
     ) -> list[Any]:
-        """Sends `size` items at once as the field `name`, fewer where the server takes fewer, and returns all that the answers
-        have in the field `answered`."""
+        """Sends `size` items at once as the field `name`, fewer where the server takes fewer, and
+        returns all that the answers have in the field `answered`."""
         found: list[Any] = []
         with tqdm(total=len(items), disable=not progress) as bar:
             while part := items[len(found) : len(found) + size]:

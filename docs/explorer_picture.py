@@ -16,9 +16,15 @@ SENTENCE = "The children are playing in the garden because it is warm."
 
 
 def main(
-    url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light"
+    url: str,
+    file: str,
+    sentence: str = SENTENCE,
+    source: str = "en",
+    target: str = "de",
+    theme: str = "light",
 ) -> None:
-    """Translates the sentence, stops the film at its third word, and takes the picture of the film and of the model."""
+    """Translates the sentence, stops the film at its third word, and takes the picture of the film
+    and of the model."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4, "film": 2})
     with sync_playwright() as driver:
@@ -36,7 +42,10 @@ def main(
         page.locator("#film .target .fw").nth(2).click()
         page.mouse.move(0, 0)
         bottom = page.locator("#opening").bounding_box()
-        page.screenshot(path=file, clip={"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 20})
+        page.screenshot(
+            path=file,
+            clip={"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 20},
+        )
         browser.close()
 
 

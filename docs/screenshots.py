@@ -1,4 +1,5 @@
-"""Takes pictures of the translator and the explorer in all their states from a running server, to look at them.
+"""Takes pictures of the translator and the explorer in all their states from a running server, to
+look at them.
 
 attentive serve &
 python docs/screenshots.py http://127.0.0.1:8000 FOLDER
@@ -32,7 +33,11 @@ STATES: dict[str, tuple[str, dict[str, str], str]] = {
     "translator-pivot": ("/", PIVOT, "#route:has-text('via')"),
     "translator-long": ("/", {"q": LONG, **ENGLISH}, "#output:not(.busy) .w"),
     "explorer": ("/attention", {"q": SENTENCE, **ENGLISH}, "#panel-attention .heat canvas"),
-    "explorer-grid": ("/attention", {"q": SENTENCE, **ENGLISH, "view": "model"}, "#panel-attention .thumb"),
+    "explorer-grid": (
+        "/attention",
+        {"q": SENTENCE, **ENGLISH, "view": "model"},
+        "#panel-attention .thumb",
+    ),
     "explorer-long": ("/attention", {"q": LONG, **ENGLISH}, "#panel-attention .heat canvas"),
     "explorer-pivot": ("/attention", PIVOT, "#legs:not([hidden])"),
 } | {
@@ -68,7 +73,8 @@ def main(url: str, folder: str) -> None:
 
 
 def special(context: Any, url: str, folder: str, suffix: str) -> None:
-    """Pictures of an error, and of a text from right to left, whose translation is the text itself."""
+    """Pictures of an error, and of a text from right to left, whose translation is the text
+    itself."""
     for path in ("/", "/attention"):
         page = opened(context, f"{url}{path}#{urlencode(ENGLISH)}")
         page.wait_for_selector("#to option", state="attached")

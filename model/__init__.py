@@ -1,2 +1,2 @@
-"""The Transformer: shape, layers, cache, tokenizer, search, backends, conversion, training. Importing it imports no
-torch."""
+"""The Transformer: shape, layers, cache, tokenizer, search, backends, conversion, training.
+Importing it imports no torch."""

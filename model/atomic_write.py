@@ -12,8 +12,8 @@ PART_SUFFIX = ".part"
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yields the path of a temporary file beside `path`, which replaces `path` at the end of the block. After an
-    exception `path` is unchanged."""
+    """Yields the path of a temporary file beside `path`, which replaces `path` at the end of the
+    block. After an exception `path` is unchanged."""
     part = path.with_name(f"{path.name}{PART_SUFFIX}")
     try:
         yield part

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 
 def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-    """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D) -> (B, H, T, S), in float32
-    like those of fused kernels."""
+    """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D)
+    -> (B, H, T, S), in float32 like those of fused kernels."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
@@ -21,8 +21,9 @@ def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor
 class MultiHeadAttention(nn.Module):
     """H attention heads of width D = d_model / H (section 3.2.2).
 
-    `bias` is added to the scores before the softmax: 0 where a query may attend, -inf where it may not, broadcastable
-    to (B, H, T, S). `gate` scales the output of each head, broadcastable to (B, H): 0 masks a head.
+    `bias` is added to the scores before the softmax: 0 where a query may attend, -inf where it may
+    not, broadcastable to (B, H, T, S). `gate` scales the output of each head, broadcastable to (B,
+    H): 0 masks a head.
     """
 
     def __init__(self, d_model: int, heads: int) -> None:
@@ -35,7 +36,8 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """Splits the features into heads: (B, T, d_model) -> (B, H, T, D)."""
-        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
+        # (B, T, H, D) -> (B, H, T, D)
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
 
     def queries(self, x: Tensor) -> Tensor:
         """Projects queries: x (B, T, d_model) -> (B, H, T, D)."""
@@ -50,17 +52,25 @@ class MultiHeadAttention(nn.Module):
         return self.attend(self.queries(x), *self.keys_values(x), bias, gate)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        gate: Tensor | None = None,
     ) -> Tensor:
         """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
-        # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
-        # In float32, because oneDNN compiles code for each of the many shapes of products in bfloat16.
+        # On a CPU the backward pass of the fused kernel takes ten times as long as that of these
+        # products. In float32, because oneDNN compiles code for each of the many shapes of products
+        # in bfloat16.
         if self.training and query.device.type == "cpu":
             query, key, value = (
-                x.to(torch.float32, memory_format=torch.contiguous_format) for x in (query, key, value)
+                x.to(torch.float32, memory_format=torch.contiguous_format)
+                for x in (query, key, value)
             )
             return self.merge(attention_weights(query, key, bias) @ value, gate)
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
+        # (B, H, T, D)
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return self.merge(context, gate)
 
     def merge(self, context: Tensor, gate: Tensor | None) -> Tensor:

@@ -13,14 +13,21 @@ from model.weight_files import SINGLE, weight_files
 
 
 def save_model(
-    folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None, file_bytes: int | None = None
+    folder: ModelFolder,
+    transformer: Transformer,
+    *,
+    dtype: torch.dtype | None = None,
+    file_bytes: int | None = None,
 ) -> None:
-    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`: one file, or shards of at most
-    `file_bytes` with an index. Weights that are there are replaced."""
+    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`: one file, or
+    shards of at most `file_bytes` with an index. Weights that are there are replaced."""
     folder.path.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder.path / "config.json") as part:
         part.write_text(folder.to_json(), encoding="utf-8")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
+    tensors = {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in transformer.state_dict().items()
+    }
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     if file_bytes is None:
@@ -38,11 +45,13 @@ def save_model(
 def load_model(
     folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Transformer:
-    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong, missing or extra
-    tensors."""
+    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong,
+    missing or extra tensors."""
     with torch.device("meta"):
         transformer = Transformer(folder.model)
     stored = SafetensorFiles(weight_files(folder.path))
     stored.check({name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()})
-    transformer.load_state_dict({name: torch.from_numpy(stored.stored(name)) for name in stored}, assign=True)
+    transformer.load_state_dict(
+        {name: torch.from_numpy(stored.stored(name)) for name in stored}, assign=True
+    )
     return transformer.to(device=device, dtype=dtype).eval()

@@ -35,12 +35,13 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Shape of an encoder-decoder Transformer ("Attention Is All You Need"). The defaults are the base model of table
-    3.
+    """Shape of an encoder-decoder Transformer ("Attention Is All You Need"). The defaults are the
+    base model of table 3.
 
-    Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target share one
-    vocabulary. `tied_embeddings` ties source embedding, target embedding and output projection (section 3.4);
-    when False each has its own matrix. Raises ConfigError for invalid or contradictory fields.
+    Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target
+    share one vocabulary. `tied_embeddings` ties source embedding, target embedding and output
+    projection (section 3.4); when False each has its own matrix. Raises ConfigError for invalid or
+    contradictory fields.
     """
 
     vocab_size: int
@@ -67,25 +68,40 @@ class ModelConfig:
     embedding_norm: bool = False
     """A LayerNorm of each side after embeddings and positions, before the first layer (mBART)."""
     zero_start_embedding: bool = False
-    """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
+    """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id`
+    (Marian)."""
     recurrence: Recurrence = "none"
-    """`ssru`: decoder layers have a recurrent unit (`SSRU` of model/layers.py) in place of self-attention (Firefox, Bergamot)."""
+    """`ssru`: decoder layers have a recurrent unit (`SSRU` of model/layers.py) in place of
+    self-attention (Firefox, Bergamot)."""
 
     def __post_init__(self) -> None:
         self._check_types()
         if self.d_model % self.heads:
             raise ConfigError(f"d_model {self.d_model} must be divisible by heads {self.heads}.")
-        kinds = {"norm": Norm, "activation": Activation, "positions": Positions, "recurrence": Recurrence}
+        kinds = {
+            "norm": Norm,
+            "activation": Activation,
+            "positions": Positions,
+            "recurrence": Recurrence,
+        }
         for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
-                raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(get_args(kind))}, not "
+                    f"{getattr(self, name)!r}."
+                )
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
         if self.source_vocab_size is not None and self.tied_embeddings:
-            raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
+            raise ConfigError(
+                "tied_embeddings needs one shared vocabulary: leave source_vocab_size null."
+            )
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
             if not 0 <= getattr(self, name) < self.vocab_size:
-                raise ConfigError(f"{name} {getattr(self, name)!r} is outside the vocabulary of {self.vocab_size}.")
+                raise ConfigError(
+                    f"{name} {getattr(self, name)!r} is outside the vocabulary of "
+                    f"{self.vocab_size}."
+                )
 
     def _check_types(self) -> None:
         """Checks each field by itself: values from a file may have any type."""
@@ -98,7 +114,13 @@ class ModelConfig:
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
             if type(getattr(self, name)) is not int:
                 raise ConfigError(f"{name} must be an integer, not {getattr(self, name)!r}.")
-        for name in ("tied_embeddings", "scale_embeddings", "output_bias", "embedding_norm", "zero_start_embedding"):
+        for name in (
+            "tied_embeddings",
+            "scale_embeddings",
+            "output_bias",
+            "embedding_norm",
+            "zero_start_embedding",
+        ):
             if type(getattr(self, name)) is not bool:
                 raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}.")
         if type(self.dropout) not in (int, float) or not 0.0 <= self.dropout < 1.0:
@@ -122,7 +144,8 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, fields: Any) -> Self:
-        """Returns the config of a JSON object. Raises ConfigError, which names unknown, missing and invalid fields."""
+        """Returns the config of a JSON object. Raises ConfigError, which names unknown, missing and
+        invalid fields."""
         if not isinstance(fields, dict):
             raise ConfigError("config.json must hold an object.")
         names = {field.name for field in dataclasses.fields(cls)}
@@ -141,12 +164,23 @@ def base(vocab_size: int, **changes: Any) -> ModelConfig:
 
 def big(vocab_size: int, **changes: Any) -> ModelConfig:
     """Returns the paper's big model: d_model 1024, h=16, d_ff 4096, dropout 0.3."""
-    return ModelConfig(**{"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3, **changes}, vocab_size=vocab_size)
+    return ModelConfig(
+        **{"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3, **changes},
+        vocab_size=vocab_size,
+    )
 
 
 def small(vocab_size: int, **changes: Any) -> ModelConfig:
-    """Returns a model for training on a CPU: a deep encoder, and a shallow decoder for fast decoding."""
-    shape = {"d_model": 256, "heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 3, "dropout": 0.1}
+    """Returns a model for training on a CPU: a deep encoder, and a shallow decoder for fast
+    decoding."""
+    shape = {
+        "d_model": 256,
+        "heads": 4,
+        "d_ff": 1024,
+        "encoder_layers": 6,
+        "decoder_layers": 3,
+        "dropout": 0.1,
+    }
     return ModelConfig(**{**shape, **changes}, vocab_size=vocab_size)
 
 

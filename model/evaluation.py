@@ -1,4 +1,5 @@
-"""Translations of texts by a backend, and their BLEU and chrF. Used by validation and by benchmarks."""
+"""Translations of texts by a backend, and their BLEU and chrF. Used by validation and by
+benchmarks."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ class Scores:
 class Translations:
     """Translated texts in the order of the sources.
 
-    `tokens` is the number of generated tokens, with ends of sentence. `cut` is the number of sources that were cut at the
-    model's maximum length, `unfinished` the number of translations that reached the length limit.
+    `tokens` is the number of generated tokens, with ends of sentence. `cut` is the number of
+    sources that were cut at the model's maximum length, `unfinished` the number of translations
+    that reached the length limit.
     """
 
     texts: tuple[str, ...]
@@ -53,10 +55,17 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> 
     Raises ValueError if there are no hypotheses, or not as many as references.
     """
     if not hypotheses or len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references.")
+        raise ValueError(
+            f"{len(hypotheses)} translations cannot be scored against {len(references)} references."
+        )
     bleu, chrf = bleu_of(target), CHRF()
-    bleu_score, chrf_score = bleu.corpus_score(hypotheses, [references]), chrf.corpus_score(hypotheses, [references])
-    return Scores(bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses))
+    bleu_score, chrf_score = (
+        bleu.corpus_score(hypotheses, [references]),
+        chrf.corpus_score(hypotheses, [references]),
+    )
+    return Scores(
+        bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses)
+    )
 
 
 def translate_texts(
@@ -68,8 +77,8 @@ def translate_texts(
     options: DecodingOptions,
     generation: Generation = DEFAULT_GENERATION,
 ) -> Translations:
-    """Translates each text, one sentence, into language `target`; `generation` has what `options` do not set. Longer
-    sources are cut at the model's maximum length."""
+    """Translates each text, one sentence, into language `target`; `generation` has what `options`
+    do not set. Longer sources are cut at the model's maximum length."""
     options = options.with_defaults(generation.beam_size or 1, generation)
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length

@@ -1,6 +1,7 @@
-"""Measures a model's heads on sentences of this package: their roles and what they are worth (roles.json), and the layer
-that aligns words (alignment.json, where there is none). An import measures roles and layer; a server measures what heads are
-worth when somebody looks (`server.inspection.head_worth`).
+"""Measures a model's heads on sentences of this package: their roles and what they are worth
+(roles.json), and the layer that aligns words (alignment.json, where there is none). An import
+measures roles and layer; a server measures what heads are worth when somebody looks
+(`server.inspection.head_worth`).
 
 python -m model.head_roles weights/NAME
 """
@@ -21,7 +22,15 @@ import numpy as np
 
 from model.analysis.attention_alignment import FILE, AlignmentLayer, agreement, alignment_map, words
 from model.analysis.encoder_study import SENTENCES
-from model.analysis.head_roles import HeadLosses, HeadRoles, RoleCounter, Tokens, Weights, measure_losses, weights_hash
+from model.analysis.head_roles import (
+    HeadLosses,
+    HeadRoles,
+    RoleCounter,
+    Tokens,
+    Weights,
+    measure_losses,
+    weights_hash,
+)
 from model.analysis.types import AttentionMaps, HeadMask, Kind
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import library
@@ -45,10 +54,16 @@ _LONGEST = 128
 
 
 def open_exact(folder: ModelFolder) -> InspectableBackend:
-    """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model, with a warning. Raises
-    FolderError, and ModuleNotFoundError without the torch that is needed."""
+    """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model,
+    with a warning. Raises FolderError, and ModuleNotFoundError without the torch that is needed."""
     try:
-        return open_backend(folder, library(), slots=_SLOTS, threads=min(16, os.cpu_count() or 1), precision="float32")
+        return open_backend(
+            folder,
+            library(),
+            slots=_SLOTS,
+            threads=min(16, os.cpu_count() or 1),
+            precision="float32",
+        )
     except CpuBackendUnavailable as reason:
         log.warning("The model needs PyTorch or a GPU to run. %s", reason)
     from model.backends.torch.backend import TorchBackend
@@ -59,7 +74,8 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A sentence and its translation, without start and end; `first` is the token that the target begins with."""
+    """A sentence and its translation, without start and end; `first` is the token that the target
+    begins with."""
 
     text: str
     source: Encoding
@@ -69,15 +85,16 @@ class _Pair:
     def maps(self, backend: InspectableBackend, masked_heads: HeadMask = ()) -> AttentionMaps:
         if self.first is None:
             return backend.attention_maps(self.source.ids, self.target, masked_heads)
-        return backend.attention_maps(self.source.ids, (self.first, *self.target), masked_heads).without_first_token(
-            None
-        )
+        return backend.attention_maps(
+            self.source.ids, (self.first, *self.target), masked_heads
+        ).without_first_token(None)
 
 
 def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = 0.0) -> bool:
-    """Writes the roles of the heads over the sentences, the losses without them, and the layer of cross-attention whose
-    alignments agree most. Losses are measured on as many of the sentences as fit into `seconds`. Returns False where no
-    direction of the model has sentences that it can read."""
+    """Writes the roles of the heads over the sentences, the losses without them, and the layer of
+    cross-attention whose alignments agree most. Losses are measured on as many of the sentences as
+    fit into `seconds`. Returns False where no direction of the model has sentences that it can
+    read."""
     tokenizer, counter = folder.load_tokenizer(), RoleCounter()
     layers = range(folder.model.decoder_layers)
     agreed = {AlignmentLayer(layer, shift): 0 for layer in layers for shift in (False, True)}
@@ -94,14 +111,19 @@ def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = 0
         return False
     names = tuple(f"{source}-{target}" for source, target in directions)
     losses = _losses(backend, folder.model, pairs, seconds) if seconds else None
-    HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles(), losses).write(folder.path)
+    HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles(), losses).write(
+        folder.path
+    )
     if not (folder.path / FILE).exists():
-        (folder.path / FILE).write_text(max(agreed, key=agreed.__getitem__).to_json(), encoding="utf-8")
+        (folder.path / FILE).write_text(
+            max(agreed, key=agreed.__getitem__).to_json(), encoding="utf-8"
+        )
     return True
 
 
 def losses(folder: ModelFolder, seconds: float) -> HeadLosses | None:
-    """Returns what the heads are worth, on as many of the sentences as fit into `seconds`; None if these are too few."""
+    """Returns what the heads are worth, on as many of the sentences as fit into `seconds`; None if
+    these are too few."""
     backend = open_exact(folder)
     try:
         _, pairs = _sample(folder, backend, folder.load_tokenizer())
@@ -116,9 +138,12 @@ def _sample(
     """Returns the directions that are measured, and their sentences in turns."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
     chosen = [
-        _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions))) for direction in directions
+        _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions)))
+        for direction in directions
     ]
-    return directions, [pair for number in zip_longest(*chosen) for pair in number if pair is not None]
+    return directions, [
+        pair for number in zip_longest(*chosen) for pair in number if pair is not None
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -135,10 +160,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _pairs(
-    backend: InspectableBackend, tokenizer: Tokenizer, folder: ModelFolder, direction: tuple[str, str], count: int
+    backend: InspectableBackend,
+    tokenizer: Tokenizer,
+    folder: ModelFolder,
+    direction: tuple[str, str],
+    count: int,
 ) -> list[_Pair]:
-    """Returns the first `count` sentences of a direction that the model can read. Their targets are the sentences of the
-    package, or the model's own greedy translations into other languages."""
+    """Returns the first `count` sentences of a direction that the model can read. Their targets are
+    the sentences of the package, or the model's own greedy translations into other languages."""
     source, target = direction
     config, texts, first = folder.model, SENTENCES[source][:count], tokenizer.first_token(target)
     limit = min(config.max_length, _LONGEST) - 2
@@ -158,7 +187,11 @@ def _pairs(
         )
         targets = [tuple(hypotheses[0].tokens) for hypotheses in translations]
     pairs = zip(texts, encodings, targets, strict=True)
-    return [_Pair(*pair, first) for pair in pairs if 0 < len(pair[2]) <= limit and len(pair[1].ids) <= limit]
+    return [
+        _Pair(*pair, first)
+        for pair in pairs
+        if 0 < len(pair[2]) <= limit and len(pair[1].ids) <= limit
+    ]
 
 
 def _losses(
@@ -179,15 +212,25 @@ def _losses(
     least, pairs = min(_LEAST, len(pairs)), pairs[: int(min(affordable, len(pairs)))]
 
     def loss(masked_heads: HeadMask) -> float:
-        return -float(np.concatenate([pair.maps(backend, masked_heads).token_scores for pair in pairs]).mean())
+        return -float(
+            np.concatenate([pair.maps(backend, masked_heads).token_scores for pair in pairs]).mean()
+        )
 
     return measure_losses(loss, shape, len(pairs)) if len(pairs) >= least else None
 
 
 def _count(
-    counter: RoleCounter, maps: AttentionMaps, tokenizer: Tokenizer, source: Encoding, target: tuple[int, ...]
+    counter: RoleCounter,
+    maps: AttentionMaps,
+    tokenizer: Tokenizer,
+    source: Encoding,
+    target: tuple[int, ...],
 ) -> None:
-    weights: dict[Kind, Weights] = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
+    weights: dict[Kind, Weights] = {
+        "encoder": maps.encoder,
+        "decoder": maps.decoder,
+        "cross": maps.cross,
+    }
     written = tuple(tokenizer.piece(token) for token in target)
     plain = (False,) * len(target)
     # A vocabulary has its rare pieces last, so an id tells how rare a piece is.

@@ -17,22 +17,30 @@ Slots = NDArray[np.int64]
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked memory."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked
+    memory."""
+    return (
+        tensor.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else tensor.to(device)
+    )
 
 
 class KVCache:
     """Storage for `slots` sequences.
 
-    Self-attention keys and values (L, slots, H, T, D) grow by one position per step; cross-attention keys and values
-    (L, slots, H, S, D) are written once per source. T and S grow to the longest sequence so far. A decoder with a
-    recurrence has a state (L, slots, d_model) instead of self-attention keys and values.
+    Self-attention keys and values (L, slots, H, T, D) grow by one position per step;
+    cross-attention keys and values (L, slots, H, S, D) are written once per source. T and S grow to
+    the longest sequence so far. A decoder with a recurrence has a state (L, slots, d_model) instead
+    of self-attention keys and values.
 
-    A step is `open_step(rows)`, then `write_self` (or `read_state` and `write_state`) and `read_cross` for each layer,
-    then `close_step()`.
+    A step is `open_step(rows)`, then `write_self` (or `read_state` and `write_state`) and
+    `read_cross` for each layer, then `close_step()`.
     """
 
-    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}.")
         self.slots = slots
@@ -67,12 +75,17 @@ class KVCache:
         self.cross_values[layer, index, :, :source] = values
 
     def open_step(self, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Begins a step of the slots in `rows`, at least one. Returns the position that each row writes (B,), and True where a
-        row may attend: self (B, T) up to its own position, cross (B, S) its source tokens."""
+        """Begins a step of the slots in `rows`, at least one. Returns the position that each row
+        writes (B,), and True where a row may attend: self (B, T) up to its own position, cross (B,
+        S) its source tokens."""
         self._rows = rows
         run = range(rows[0], rows[0] + len(rows))
         # A slice is a view; other rows are copied.
-        self._index = slice(run.start, run.stop) if rows == list(run) else torch.tensor(rows, device=self._device)
+        self._index = (
+            slice(run.start, run.stop)
+            if rows == list(run)
+            else torch.tensor(rows, device=self._device)
+        )
         lengths = self.lengths[rows]
         self._positions = torch.tensor(lengths, device=self._device)
         self._live = int(lengths.max()) + 1
@@ -84,18 +97,26 @@ class KVCache:
         sources = self.source_lengths[rows]
         source = torch.arange(int(sources.max()), device=self._device)
         limits = torch.tensor(sources, device=self._device)
-        return self._positions, time[None, :] <= self._positions[:, None], source[None, :] < limits[:, None]
+        return (
+            self._positions,
+            time[None, :] <= self._positions[:, None],
+            source[None, :] < limits[:, None],
+        )
 
     def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends key and value (B, H, D). Returns all keys and values (B, H, T, D) of the step's rows."""
+        """Appends key and value (B, H, D). Returns all keys and values (B, H, T, D) of the step's
+        rows."""
         rows = torch.tensor(self._rows, device=self._device)
         self.self_keys[layer, rows, :, self._positions] = key.to(self._dtype)
         self.self_values[layer, rows, :, self._positions] = value.to(self._dtype)
         live = slice(0, self._live)
-        return self.self_keys[layer][self._index][:, :, live], self.self_values[layer][self._index][:, :, live]
+        return self.self_keys[layer][self._index][:, :, live], self.self_values[layer][self._index][
+            :, :, live
+        ]
 
     def read_state(self, layer: int) -> Tensor:
-        """Returns the recurrent states (B, d_model) of the step's rows, 0 at their first position."""
+        """Returns the recurrent states (B, d_model) of the step's rows, 0 at their first
+        position."""
         return self.states[layer][self._index]
 
     def write_state(self, layer: int, state: Tensor) -> None:
@@ -103,16 +124,20 @@ class KVCache:
         self.states[layer][self._index] = state.to(self._dtype)
 
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their longest source."""
+        """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their
+        longest source."""
         live = slice(0, int(self.source_lengths[self._rows].max()))
-        return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][self._index][:, :, live]
+        return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][
+            self._index
+        ][:, :, live]
 
     def close_step(self) -> None:
         """Ends the step: the length of each row grows by one."""
         self.lengths[self._rows] += 1
 
     def reorder(self, targets: list[int], origins: list[int]) -> None:
-        """Copies sequences (beam search): slot targets[i] continues from what slot origins[i] held before the call."""
+        """Copies sequences (beam search): slot targets[i] continues from what slot origins[i] held
+        before the call."""
         to, of = np.array(targets), np.array(origins)
         moved = to != of
         if not moved.any():
@@ -155,10 +180,13 @@ class KVCache:
 
     def _allocate(self, positions: int) -> Tensor:
         layers, slots, heads, width = self._shape
-        return torch.zeros(layers, slots, heads, positions, width, dtype=self._dtype, device=self._device)
+        return torch.zeros(
+            layers, slots, heads, positions, width, dtype=self._dtype, device=self._device
+        )
 
     def _grow(self, tensor: Tensor, positions: int) -> Tensor:
-        """Returns a copy for at least `positions`, half as large again at least: constant cost per position."""
+        """Returns a copy for at least `positions`, half as large again at least: constant cost per
+        position."""
         room = max(positions, tensor.shape[3] * 3 // 2)
         grown = self._allocate(-(-room // _GROWTH) * _GROWTH)
         grown[:, :, :, : tensor.shape[3]] = tensor

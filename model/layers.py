@@ -61,11 +61,13 @@ class Sublayer(nn.Module):
 
 
 class SSRU(nn.Module):
-    """f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * W x_t with c_0 = 0; the output is relu(c_t).
+    """f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * W x_t with c_0 = 0; the
+    output is relu(c_t).
 
-    The simpler simple recurrent unit, a recurrence in place of the decoder's self-attention (Kim et al. 2019, "From Research
-    to Production and Back: Ludicrously Fast Neural Machine Translation", section 3.1). Firefox's models have it: decoding
-    keeps one vector per layer instead of the keys and values of all positions.
+    The simpler simple recurrent unit, a recurrence in place of the decoder's self-attention (Kim et
+    al. 2019, "From Research to Production and Back: Ludicrously Fast Neural Machine Translation",
+    section 3.1). Firefox's models have it: decoding keeps one vector per layer instead of the keys
+    and values of all positions.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -83,14 +85,16 @@ class SSRU(nn.Module):
         return torch.relu(torch.stack(states, dim=1))
 
     def step(self, x: Tensor, cache: KVCache, layer: int) -> Tensor:
-        """One position per row, from the state in the cache: x (B, 1, d_model) -> (B, 1, d_model)."""
+        """One position per row, from the state in the cache: x (B, 1, d_model) -> (B, 1,
+        d_model)."""
         x = x.squeeze(1)
         state = _advance(cache.read_state(layer), self.input(x), self.forget_gates(x))
         cache.write_state(layer, state)
         return torch.relu(state).unsqueeze(1)
 
     def forget_gates(self, x: Tensor) -> Tensor:
-        """The share of each feature of the state that is kept: x (..., d_model) -> (..., d_model) in 0 to 1."""
+        """The share of each feature of the state that is kept: x (..., d_model) -> (..., d_model)
+        in 0 to 1."""
         return torch.sigmoid(self.forget(x))
 
 
@@ -110,10 +114,13 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Sublayer(config)
 
     def forward(self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
-        """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model)."""
+        """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S,
+        d_model)."""
         attended = self.self_attention(self.attention_residual.enter(x), bias, gate)
         x = self.attention_residual.leave(x, attended)
-        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        return self.feed_forward_residual.leave(
+            x, self.feed_forward(self.feed_forward_residual.enter(x))
+        )
 
 
 class DecoderLayer(nn.Module):
@@ -128,7 +135,10 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         if config.recurrence == "none":
-            self.self_attention, self.recurrence = MultiHeadAttention(config.d_model, config.heads), None
+            self.self_attention, self.recurrence = (
+                MultiHeadAttention(config.d_model, config.heads),
+                None,
+            )
         else:
             self.recurrence = SSRU(config.d_model)
         self.cross_attention = MultiHeadAttention(config.d_model, config.heads)
@@ -153,8 +163,12 @@ class DecoderLayer(nn.Module):
             x = self.self_residual.leave(x, self.recurrence(entered))
         query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, T, D)
         key, value = self.cross_attention.keys_values(memory)  # (B, H, S, D) each
-        x = self.cross_residual.leave(x, self.cross_attention.attend(query, key, value, cross_bias, gates[1]))
-        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        x = self.cross_residual.leave(
+            x, self.cross_attention.attend(query, key, value, cross_bias, gates[1])
+        )
+        return self.feed_forward_residual.leave(
+            x, self.feed_forward(self.feed_forward_residual.enter(x))
+        )
 
     def step(
         self,
@@ -165,7 +179,8 @@ class DecoderLayer(nn.Module):
         cross_bias: Tensor | None,
         gates: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Tensor:
-        """One position per row with cached keys and values: x (B, 1, d_model) -> (B, 1, d_model)."""
+        """One position per row with cached keys and values: x (B, 1, d_model) -> (B, 1,
+        d_model)."""
         entered = self.self_residual.enter(x)
         if self.recurrence is None:
             attended = self._attend_step(entered, cache, layer, self_bias, gates[0])
@@ -174,8 +189,12 @@ class DecoderLayer(nn.Module):
         x = self.self_residual.leave(x, attended)
         query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, 1, D)
         keys, values = cache.read_cross(layer)  # (B, H, S, D) each
-        x = self.cross_residual.leave(x, self.cross_attention.attend(query, keys, values, cross_bias, gates[1]))
-        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        x = self.cross_residual.leave(
+            x, self.cross_attention.attend(query, keys, values, cross_bias, gates[1])
+        )
+        return self.feed_forward_residual.leave(
+            x, self.feed_forward(self.feed_forward_residual.enter(x))
+        )
 
     def _attend_step(
         self, entered: Tensor, cache: KVCache, layer: int, bias: Tensor | None, gate: Tensor | None
@@ -183,5 +202,6 @@ class DecoderLayer(nn.Module):
         """Self-attention of one position per row: entered (B, 1, d_model) -> (B, 1, d_model)."""
         query = self.self_attention.queries(entered)  # (B, H, 1, D)
         key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
-        keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
+        # (B, H, T, D) each
+        keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))
         return self.self_attention.attend(query, keys, values, bias, gate)

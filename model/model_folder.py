@@ -1,4 +1,5 @@
-"""Model folders on disk: config.json, weights, SentencePiece model(s), model card. Imports no torch."""
+"""Model folders on disk: config.json, weights, SentencePiece model(s), model card. Imports no
+torch."""
 
 from __future__ import annotations
 
@@ -25,14 +26,15 @@ LengthNormalization = Literal["gnmt", "average"]
 def let_others_read(file: Path) -> None:
     """Makes a written file readable for all users.
 
-    safetensors writes files that only their owner can read, and the server in a container is another user.
+    safetensors writes files that only their owner can read, and the server in a container is
+    another user.
     """
     file.chmod(0o644)
 
 
 class FolderError(ValueError):
-    """A model folder cannot be used. The message is one sentence that says why. An error is `final` where another try at the
-    same model gives the same."""
+    """A model folder cannot be used. The message is one sentence that says why. An error is `final`
+    where another try at the same model gives the same."""
 
     final = False
 
@@ -51,7 +53,12 @@ class AllPairs(Collection[tuple[str, str]]):
         return source != target and source in self.sources and target in self.targets
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((source, target) for source in self.sources for target in self.targets if source != target)
+        return (
+            (source, target)
+            for source in self.sources
+            for target in self.targets
+            if source != target
+        )
 
     def __len__(self) -> int:
         return len(self.sources) * len(self.targets) - len(set(self.sources) & set(self.targets))
@@ -61,7 +68,8 @@ Pairs = tuple[tuple[str, str], ...] | AllPairs
 
 
 def targets_by_source(pairs: Pairs) -> dict[str, frozenset[str]]:
-    """Returns source -> targets. The sets of AllPairs are one object, and contain the source itself."""
+    """Returns source -> targets. The sets of AllPairs are one object, and contain the source
+    itself."""
     if isinstance(pairs, AllPairs):
         return dict.fromkeys(pairs.sources, frozenset(pairs.targets))
     by_source: dict[str, set[str]] = {}
@@ -72,8 +80,8 @@ def targets_by_source(pairs: Pairs) -> dict[str, frozenset[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerFiles:
-    """File names inside the folder, and what a source has around its pieces. `vocabulary` maps pieces to ids if they
-    differ from SentencePiece's ids."""
+    """File names inside the folder, and what a source has around its pieces. `vocabulary` maps
+    pieces to ids if they differ from SentencePiece's ids."""
 
     source: str = "tokenizer.model"
     target: str = "tokenizer.model"
@@ -92,10 +100,11 @@ class TokenizerFiles:
 class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
-    `beam_size` is the width for requests that set none, 0 where the model states none; likewise `length_penalty`
-    with its `normalization`, None where the model states none, `early_stopping`, `shrinking_beam` and `no_repeat_ngram_size`
-    (all of `model.search.options`). `beam_threshold` is the pruning of `model.search.beam` in nats, None for none. `forbidden`
-    tokens are never chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum
+    `beam_size` is the width for requests that set none, 0 where the model states none; likewise
+    `length_penalty` with its `normalization`, None where the model states none, `early_stopping`,
+    `shrinking_beam` and `no_repeat_ngram_size` (all of `model.search.options`). `beam_threshold` is
+    the pruning of `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen,
+    but have their part of the distribution. With `forced_end` a target that reaches the maximum
     length ends there with the end of sentence, whose log-probability counts as 0.
     """
 
@@ -111,33 +120,46 @@ class Generation:
 
     def __post_init__(self) -> None:
         if type(self.beam_size) is not int or not 0 <= self.beam_size <= MAX_BEAM:
-            raise ValueError(f"generation.beam_size must be an integer from 0 to {MAX_BEAM}, not {self.beam_size!r}.")
+            raise ValueError(
+                f"generation.beam_size must be an integer from 0 to {MAX_BEAM}, not "
+                f"{self.beam_size!r}."
+            )
         alpha = self.length_penalty
-        if alpha is not None and (type(alpha) not in (int, float) or not 0 <= alpha <= MAX_LENGTH_PENALTY):
-            raise ValueError(f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY}, not {alpha!r}.")
+        if alpha is not None and (
+            type(alpha) not in (int, float) or not 0 <= alpha <= MAX_LENGTH_PENALTY
+        ):
+            raise ValueError(
+                f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY}, not {alpha!r}."
+            )
         nats = self.beam_threshold
         if nats is not None and (type(nats) not in (int, float) or not nats >= 0):
             raise ValueError(f"beam_threshold must be a number of at least 0, not {nats!r}.")
-        if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
+        if len(self.forbidden) > MAX_FORBIDDEN or not all(
+            type(i) is int and i >= 0 for i in self.forbidden
+        ):
             raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
         for flag in (self.forced_end, self.early_stopping, self.shrinking_beam):
             if type(flag) is not bool:
                 raise ValueError(f"A flag of generation must be true or false, not {flag!r}.")
         size = self.no_repeat_ngram_size
         if self.normalization not in ("gnmt", "average") or type(size) is not int or size < 0:
-            raise ValueError(f"generation has normalization {self.normalization!r} and no_repeat_ngram_size {size!r}.")
+            raise ValueError(
+                f"generation has normalization {self.normalization!r} and no_repeat_ngram_size "
+                f"{size!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFolder:
     """Contents of config.json. `pairs` are (source, target) codes.
 
-    Three mappings name the piece of each language. `tags` of the target language and `source_tags` of the source language
-    stand before the source. `first_tokens` of the target language are forced at the beginning of the target; texts and
-    scores leave them out.
+    Three mappings name the piece of each language. `tags` of the target language and `source_tags`
+    of the source language stand before the source. `first_tokens` of the target language are forced
+    at the beginning of the target; texts and scores leave them out.
 
-    `formality` lists the target languages for which the model was trained with the symbols of the form of address.
-    `segment_length` is the number of source tokens beyond which a sentence is divided. 0 is as many as the model reads.
+    `formality` lists the target languages for which the model was trained with the symbols of the
+    form of address. `segment_length` is the number of source tokens beyond which a sentence is
+    divided. 0 is as many as the model reads.
     """
 
     path: Path
@@ -175,9 +197,13 @@ class ModelFolder:
             return Tokenizer(
                 self.path / files.source,
                 self.path / files.target,
-                vocabulary=None if files.vocabulary is None else load_vocabulary(self.path / files.vocabulary),
+                vocabulary=None
+                if files.vocabulary is None
+                else load_vocabulary(self.path / files.vocabulary),
                 target_vocabulary=(
-                    None if files.target_vocabulary is None else load_vocabulary(self.path / files.target_vocabulary)
+                    None
+                    if files.target_vocabulary is None
+                    else load_vocabulary(self.path / files.target_vocabulary)
                 ),
                 tags=self.tags,
                 source_tags=self.source_tags,
@@ -190,7 +216,9 @@ class ModelFolder:
                 trailing_space=files.trailing_space,
             )
         except (OSError, ValueError, RuntimeError) as error:
-            raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
+            raise FolderError(
+                f"The tokenizer of {self.path.name} cannot be read: {error}"
+            ) from None
 
     def to_json(self) -> str:
         """Returns the text of config.json."""
@@ -229,7 +257,9 @@ def read_folder(path: Path) -> ModelFolder:
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{file} is not JSON: {error}.") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise FolderError(f"{file} is not a model folder of format {FORMAT}; import it with `attentive import`.")
+        raise FolderError(
+            f"{file} is not a model folder of format {FORMAT}; import it with `attentive import`."
+        )
     try:
         return ModelFolder(
             path=path,
@@ -255,20 +285,26 @@ def read_folder(path: Path) -> ModelFolder:
 def check_segment_length(length: object, max_length: int) -> None:
     """Raises ValueError for a `segment_length` that a model of this `max_length` cannot have."""
     if type(length) is not int or not 0 <= length <= max_length:
-        raise ValueError(f"segment_length must be an integer from 0 to {max_length}, not {length!r}.")
+        raise ValueError(
+            f"segment_length must be an integer from 0 to {max_length}, not {length!r}."
+        )
 
 
 def find_folders(root: Path) -> list[Path]:
-    """Returns the model folders directly under `root`, sorted by name, or `root` itself if it is one."""
+    """Returns the model folders directly under `root`, sorted by name, or `root` itself if it is
+    one."""
     if (root / "config.json").is_file():
         return [root]
     if not root.is_dir():
-        raise FolderError(f"The weights folder {root} {'is a file' if root.exists() else 'does not exist'}.")
+        raise FolderError(
+            f"The weights folder {root} {'is a file' if root.exists() else 'does not exist'}."
+        )
     return sorted(path for path in root.iterdir() if (path / "config.json").is_file())
 
 
 def pairs_to_json(pairs: Pairs) -> Any:
-    """Returns the pairs as in config.json: a list, or the sources and targets of a model between all of them."""
+    """Returns the pairs as in config.json: a list, or the sources and targets of a model between
+    all of them."""
     if isinstance(pairs, AllPairs):
         return {"sources": list(pairs.sources), "targets": list(pairs.targets)}
     return [list(pair) for pair in pairs]
@@ -277,7 +313,9 @@ def pairs_to_json(pairs: Pairs) -> Any:
 def pairs_from_json(value: Any) -> Pairs:
     """Inverse of `pairs_to_json`. Raises KeyError, TypeError or ValueError."""
     if isinstance(value, dict):
-        return AllPairs(*(tuple(dict.fromkeys(map(str, value[side]))) for side in ("sources", "targets")))
+        return AllPairs(
+            *(tuple(dict.fromkeys(map(str, value[side]))) for side in ("sources", "targets"))
+        )
     return tuple((str(source), str(target)) for source, target in value)
 
 
@@ -301,14 +339,19 @@ def read_tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
     """Returns the section `tokenizer` of config.json. Raises TypeError or FolderError."""
     files = TokenizerFiles(**fields)
     if not isinstance(files.added, dict) or not all(
-        token and type(letters) is str and set(letters) <= set("lrws") for token, letters in files.added.items()
+        token and type(letters) is str and set(letters) <= set("lrws")
+        for token, letters in files.added.items()
     ):
-        raise FolderError("The added tokens of the tokenizer must map tokens to letters of l, r, w and s.")
+        raise FolderError(
+            "The added tokens of the tokenizer must map tokens to letters of l, r, w and s."
+        )
     for flag in (files.source_start, files.source_end, files.trailing_space):
         if type(flag) is not bool:
             raise FolderError(f"A flag of the tokenizer must be true or false, not {flag!r}.")
     for name in (files.source, files.target, files.vocabulary, files.target_vocabulary):
         # A name from a downloaded folder must not point outside it.
-        if name is not None and (not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..")):
+        if name is not None and (
+            not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..")
+        ):
             raise FolderError(f"The tokenizer file name {name!r} must be a plain file name.")
     return files

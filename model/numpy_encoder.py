@@ -36,7 +36,9 @@ def sigmoid(x: Float32) -> Float32:
 def _erf(x: Float32) -> Float32:
     """Abramowitz and Stegun 7.1.26, absolute error 1.5e-7, as in the engine."""
     t = 1 / (1 + 0.3275911 * np.abs(x))
-    y: Float32 = (np.sign(x) * (1 - np.polyval((*_ERF, 0.0), t) * np.exp(-x * x))).astype(np.float32)
+    y: Float32 = (np.sign(x) * (1 - np.polyval((*_ERF, 0.0), t) * np.exp(-x * x))).astype(
+        np.float32
+    )
     return y
 
 
@@ -47,12 +49,16 @@ class NumpyEncoder:
     def __init__(self, config: ModelConfig, tensors: Mapping[str, Float32]) -> None:
         self.config, self.tensors = config, tensors
 
-    def run(self, ids: Sequence[Sequence[int]] | NDArray[np.int64], positions: Float32) -> list[Float32]:
+    def run(
+        self, ids: Sequence[Sequence[int]] | NDArray[np.int64], positions: Float32
+    ) -> list[Float32]:
         """Returns what the first layer reads and what each layer returns (B, S, d_model), in a
         pre-norm model followed by the norm of the last. `positions` (at least S, d_model) are added
         to the embeddings."""
         config = self.config
-        table = self.tensors["embedding.weight" if config.tied_embeddings else "source_embedding.weight"]
+        table = self.tensors[
+            "embedding.weight" if config.tied_embeddings else "source_embedding.weight"
+        ]
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         read = np.asarray(ids)
         x = (table[read] * np.float32(scale) + positions[: read.shape[1]]).astype(np.float32)
@@ -60,8 +66,12 @@ class NumpyEncoder:
             x = self._norm("encoder_embedding_norm", x)
         states = [x]
         for layer in range(config.encoder_layers):
-            x = self._sublayer(f"encoder.{layer}.attention_residual", x, f"encoder.{layer}.self_attention")
-            x = self._sublayer(f"encoder.{layer}.feed_forward_residual", x, f"encoder.{layer}.feed_forward")
+            x = self._sublayer(
+                f"encoder.{layer}.attention_residual", x, f"encoder.{layer}.self_attention"
+            )
+            x = self._sublayer(
+                f"encoder.{layer}.feed_forward_residual", x, f"encoder.{layer}.feed_forward"
+            )
             states.append(x)
         return [*states, self._norm("encoder_norm", x)] if config.norm == "pre" else states
 
@@ -71,19 +81,27 @@ class NumpyEncoder:
 
     def linear(self, name: str, x: Float32) -> Float32:
         """Returns the output of a linear layer."""
-        rows = x.reshape(-1, x.shape[-1])  # one product: NumPy computes that of three dimensions sentence by sentence
+        # one product: NumPy computes that of three dimensions sentence by sentence
+        rows = x.reshape(-1, x.shape[-1])
         y: Float32 = rows @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
         return y.reshape(*x.shape[:-1], -1)
 
     def _sublayer(self, residual: str, x: Float32, name: str) -> Float32:
         pre = self.config.norm == "pre"
         entered = self._norm(f"{residual}.norm", x) if pre else x
-        output = self._attention(name, entered) if name.endswith("attention") else self._feed_forward(name, entered)
+        output = (
+            self._attention(name, entered)
+            if name.endswith("attention")
+            else self._feed_forward(name, entered)
+        )
         return x + output if pre else self._norm(f"{residual}.norm", x + output)
 
     def _attention(self, name: str, x: Float32) -> Float32:
-        query, key, value = (self._heads(self.linear(f"{name}.{part}", x)) for part in ("query", "key", "value"))
-        scores = query @ key.swapaxes(-1, -2) * np.float32(self.config.head_dim**-0.5)  # (B, H, S, S)
+        query, key, value = (
+            self._heads(self.linear(f"{name}.{part}", x)) for part in ("query", "key", "value")
+        )
+        # (B, H, S, S)
+        scores = query @ key.swapaxes(-1, -2) * np.float32(self.config.head_dim**-0.5)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         context = (weights / weights.sum(axis=-1, keepdims=True)) @ value
         return self.linear(f"{name}.output", context.swapaxes(1, 2).reshape(x.shape))
@@ -97,6 +115,10 @@ class NumpyEncoder:
 
     def _norm(self, name: str, x: Float32) -> Float32:
         centred = x - x.mean(axis=-1, keepdims=True)
-        deviation = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(self.config.norm_epsilon))
-        y: Float32 = centred / deviation * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+        deviation = np.sqrt(
+            (centred * centred).mean(axis=-1, keepdims=True) + np.float32(self.config.norm_epsilon)
+        )
+        y: Float32 = (
+            centred / deviation * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+        )
         return y

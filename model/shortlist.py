@@ -1,7 +1,8 @@
-"""The lexical shortlist of a model: the target tokens that it may write for a source. Imports no torch.
+"""The lexical shortlist of a model: the target tokens that it may write for a source. Imports no
+torch.
 
-Firefox's models have one, and `training shortlist` makes one. The projection to the vocabulary then computes some
-hundred outputs instead of all.
+Firefox's models have one, and `training shortlist` makes one. The projection to the vocabulary then
+computes some hundred outputs instead of all.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ _MULTIPLE = 8
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    """Source token i allows `targets[offsets[i]:offsets[i + 1]]`, and every source the first `first` tokens; with
-    `shared`, also its own tokens.
+    """Source token i allows `targets[offsets[i]:offsets[i + 1]]`, and every source the first
+    `first` tokens; with `shared`, also its own tokens.
 
-    A model with several target languages has one such table for each of the `tags`, in their order in `offsets`. The
-    first token of a source chooses its table, and its own targets are the frequent tokens of its language; a source that
-    begins otherwise is not limited. `by_default`: the list is used where nothing else is asked for. Raises ValueError
-    for ids outside the `vocabulary`, offsets that do not ascend and tags that do not fit.
+    A model with several target languages has one such table for each of the `tags`, in their order
+    in `offsets`. The first token of a source chooses its table, and its own targets are the
+    frequent tokens of its language; a source that begins otherwise is not limited. `by_default`:
+    the list is used where nothing else is asked for. Raises ValueError for ids outside the
+    `vocabulary`, offsets that do not ascend and tags that do not fit.
     """
 
     offsets: NDArray[np.int64]
@@ -61,13 +63,19 @@ class Shortlist:
         if len(targets) and (targets.min() < 0 or targets.max() >= self.vocabulary):
             raise ValueError(f"its targets are outside the vocabulary of {self.vocabulary}")
         if not 0 <= self.first <= self.vocabulary:
-            raise ValueError(f"it begins with {self.first} tokens of a vocabulary of {self.vocabulary}")
+            raise ValueError(
+                f"it begins with {self.first} tokens of a vocabulary of {self.vocabulary}"
+            )
         if self.tags and (len(offsets) - 1) % len(self.tags):
             raise ValueError("its offsets are not those of a table for each tag")
-        if len(set(self.tags)) < len(self.tags) or not all(0 <= tag < self.sources for tag in self.tags):
+        if len(set(self.tags)) < len(self.tags) or not all(
+            0 <= tag < self.sources for tag in self.tags
+        ):
             raise ValueError("its tags are not different tokens of the source")
         object.__setattr__(self, "_begins", offsets.tolist())
-        object.__setattr__(self, "_common", [self._common_of(table) for table in range(max(1, len(self.tags)))])
+        object.__setattr__(
+            self, "_common", [self._common_of(table) for table in range(max(1, len(self.tags)))]
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -90,8 +98,8 @@ class Shortlist:
     def split(
         self, source: Sequence[int], end: int, forced: Sequence[int] = ()
     ) -> tuple[int, NDArray[np.int32]] | None:
-        """Returns the allowed tokens of a source in two parts: the number of its table, which has the
-        first ones (`common`), and the further ones, both in ascending order and with the end of
+        """Returns the allowed tokens of a source in two parts: the number of its table, which has
+        the first ones (`common`), and the further ones, both in ascending order and with the end of
         sentence. The `forced` tokens are allowed too. Returns None where all tokens are allowed,
         because those of the source are more than half of the vocabulary. Raises ValueError for an
         unknown token."""
@@ -138,15 +146,17 @@ class Shortlist:
 
 
 def read_shortlist(folder: ModelFolder) -> Shortlist | None:
-    """Returns the shortlist of a model folder, None if it has none. One that cannot be read costs the
-    shortlist and not the model."""
+    """Returns the shortlist of a model folder, None if it has none. One that cannot be read costs
+    the shortlist and not the model."""
     path, config = folder.path / SHORTLIST, folder.model
     if not path.is_file():
         return None
     try:
         with safe_open(path, framework="numpy") as file:
             stated = file.metadata() or {}
-            offsets, targets = (np.asarray(file.get_tensor(name)) for name in ("offsets", "targets"))
+            offsets, targets = (
+                np.asarray(file.get_tensor(name)) for name in ("offsets", "targets")
+            )
         if offsets.dtype != np.int64 or targets.dtype not in (np.int32, np.uint16):
             raise ValueError("it does not have int64 offsets and int32 or uint16 targets")
         shortlist = Shortlist(

@@ -1,7 +1,8 @@
-"""Pieces of a vocabulary that are not text: placeholders of masked spans, markup, form of address, sentence boundaries.
+"""Pieces of a vocabulary that are not text: placeholders of masked spans, markup, form of address,
+sentence boundaries.
 
-All of them are user-defined symbols of SentencePiece: written in a text they become one piece, and they are decoded as
-they are written. A vocabulary may lack them.
+All of them are user-defined symbols of SentencePiece: written in a text they become one piece, and
+they are decoded as they are written. A vocabulary may lack them.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import re
 from typing import Final
 
 PLACEHOLDERS: Final = tuple(f"<ph{number}>" for number in range(1, 10))
-"""Stand for spans that are copied to the translation unchanged; a span that occurs again has the same number."""
+"""Stand for spans that are copied to the translation unchanged; a span that occurs again has the
+same number."""
 OPENING: Final = "<g>"
 CLOSING: Final = "</g>"
-"""Around a marked-up span; the n-th opening symbol of the source belongs to the n-th of the target."""
+"""Around a marked-up span; the n-th opening symbol of the source belongs to the n-th of the
+target."""
 FORMAL: Final = "<formal>"
 INFORMAL: Final = "<informal>"
-"""First in a source, after the language tag: how the translation addresses its reader (Sie, vous, usted; du, tu,
-tú)."""
+"""First in a source, after the language tag: how the translation addresses its reader (Sie, vous,
+usted; du, tu, tú)."""
 SEPARATOR: Final = "<sep>"
 """Between sentences that are translated together."""
 BACK_TRANSLATED: Final = "<bt>"
@@ -25,11 +28,20 @@ BACK_TRANSLATED: Final = "<bt>"
 SPARE: Final = "<spare>"
 """Without a meaning yet: a vocabulary cannot grow later."""
 
-SYMBOLS: Final = (*PLACEHOLDERS, OPENING, CLOSING, FORMAL, INFORMAL, SEPARATOR, BACK_TRANSLATED, SPARE)
+SYMBOLS: Final = (
+    *PLACEHOLDERS,
+    OPENING,
+    CLOSING,
+    FORMAL,
+    INFORMAL,
+    SEPARATOR,
+    BACK_TRANSLATED,
+    SPARE,
+)
 """All of them, in the order of their ids."""
 
-# German pronouns of formal address differ from "she" and "they" only by their capital letter. At the beginning of a sentence
-# every word has one, so pronouns there are not counted.
+# German pronouns of formal address differ from "she" and "they" only by their capital letter. At
+# the beginning of a sentence every word has one, so pronouns there are not counted.
 _FORMAL_GERMAN = r"(?<![.!?:;…\"„“»«›‹'(-])(?<!^)[ ](?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
 _FORMAL = {
     "de": re.compile(_FORMAL_GERMAN),
@@ -39,19 +51,24 @@ _FORMAL = {
 _INFORMAL = {
     "de": re.compile(r"\b(?:du|dich|dir|dein(?:e[mnrs]?)?|euch|euer|eure[mnrs]?)\b", re.IGNORECASE),
     "fr": re.compile(r"\b(?:tu|te|toi|ton|ta|tes)\b|\bt['’]", re.IGNORECASE),
-    "es": re.compile(r"\b(?:tú|te|ti|contigo|tus?|tuy[oa]s?|vosotr[oa]s|vuestr[oa]s?)\b", re.IGNORECASE),
+    "es": re.compile(
+        r"\b(?:tú|te|ti|contigo|tus?|tuy[oa]s?|vosotr[oa]s|vuestr[oa]s?)\b", re.IGNORECASE
+    ),
 }
 ADDRESS_LANGUAGES: Final = tuple(_FORMAL)
 """Languages whose form of address is detected."""
 
 
 def form_of_address(text: str, language: str) -> str | None:
-    """Returns FORMAL or INFORMAL by the pronouns of a text (du or Sie, tu or vous, tú or usted). Returns None for languages
-    other than German, French and Spanish, and for texts with pronouns of neither or of both forms."""
+    """Returns FORMAL or INFORMAL by the pronouns of a text (du or Sie, tu or vous, tú or usted).
+    Returns None for languages other than German, French and Spanish, and for texts with pronouns of
+    neither or of both forms."""
     language = language.partition("-")[0]
     if language not in _FORMAL:
         return None
-    formal, informal = (patterns[language].search(text) is not None for patterns in (_FORMAL, _INFORMAL))
+    formal, informal = (
+        patterns[language].search(text) is not None for patterns in (_FORMAL, _INFORMAL)
+    )
     if formal == informal:
         return None
     return FORMAL if formal else INFORMAL

@@ -23,8 +23,8 @@ _in_use: WeakSet[Tokenizer] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """Model input of a text. Token i has the id `ids[i]`, the piece `pieces[i]` and the characters [start, end)
-    `offsets[i]`.
+    """Model input of a text. Token i has the id `ids[i]`, the piece `pieces[i]` and the characters
+    [start, end) `offsets[i]`.
 
     The language tag and the end of sentence have empty ranges, (0, 0) and (length, length).
     """
@@ -46,13 +46,15 @@ class Decoding:
 class Tokenizer:
     """Tokenizer of the source and target side of a model.
 
-    Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models. `tags` maps a target
-    language to the piece that is put before the source, such as `>>de<<`. `source_tags` maps a source language to such
-    a piece. `first_tokens` maps a target language to the piece that every target begins with (M2M100, NLLB).
+    Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models.
+    `tags` maps a target language to the piece that is put before the source, such as `>>de<<`.
+    `source_tags` maps a source language to such a piece. `first_tokens` maps a target language to
+    the piece that every target begins with (M2M100, NLLB).
 
-    `added` tokens are found in a text before SentencePiece reads the rest of it: each is a piece, and maps to letters: "l" and
-    "r" take the spaces on its left and right, "w" is found as a whole word only, "s" is not part of a target's text. With
-    `trailing_space` a space at the end of what SentencePiece reads is a piece, as in the library `tokenizers`.
+    `added` tokens are found in a text before SentencePiece reads the rest of it: each is a piece,
+    and maps to letters: "l" and "r" take the spaces on its left and right, "w" is found as a whole
+    word only, "s" is not part of a target's text. With `trailing_space` a space at the end of what
+    SentencePiece reads is a piece, as in the library `tokenizers`.
     """
 
     def __init__(
@@ -82,12 +84,24 @@ class Tokenizer:
         """True if source and target share a vocabulary."""
         texts = _AddedTokens(added or {}, trailing_space)
         self._tags, self._source_tags = dict(tags or {}), dict(source_tags or {})
-        unwritten = {*_CONTROL, "<unk>", "<mask>", *self._tags.values(), *self._source_tags.values()}
+        unwritten = {
+            *_CONTROL,
+            "<unk>",
+            "<mask>",
+            *self._tags.values(),
+            *self._source_tags.values(),
+        }
         unwritten |= {*(first_tokens or {}).values(), *texts.special}
-        self._source_ids = self._target_ids = _Vocabulary(self._source, vocabulary, unk_id, texts, unwritten)
+        self._source_ids = self._target_ids = _Vocabulary(
+            self._source, vocabulary, unk_id, texts, unwritten
+        )
         if not self.joint:
-            self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id, texts, unwritten)
-        self._first_tokens = {language: self._first_id(piece) for language, piece in (first_tokens or {}).items()}
+            self._target_ids = _Vocabulary(
+                self._target, target_vocabulary or vocabulary, unk_id, texts, unwritten
+            )
+        self._first_tokens = {
+            language: self._first_id(piece) for language, piece in (first_tokens or {}).items()
+        }
         # The source vocabulary may have another id for the end of sentence.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
         self._prepend = tuple(prepend)
@@ -101,14 +115,23 @@ class Tokenizer:
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
 
     def encode(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> Encoding:
-        """Encodes a source: the tags of the languages if there are any, `symbol` (one of `model.symbols`) if there is
-        one, the pieces, the end of sentence."""
+        """Encodes a source: the tags of the languages if there are any, `symbol` (one of
+        `model.symbols`) if there is one, the pieces, the end of sentence."""
         pieces, offsets = self._source_ids.placed(text)
         head = self._head(target_language, source_language, symbol)
         return Encoding(
-            ids=(*self._source_ids.ids(head), *self._prepend, *self._source_ids.ids(pieces), *self._append),
+            ids=(
+                *self._source_ids.ids(head),
+                *self._prepend,
+                *self._source_ids.ids(pieces),
+                *self._append,
+            ),
             pieces=(
                 *head,
                 *(self._source_ids.piece(i) for i in self._prepend),
@@ -123,28 +146,54 @@ class Tokenizer:
         )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> tuple[int, ...]:
         """Returns the ids of `encode`, without the time for the offsets."""
         head = self._head(target_language, source_language, symbol)
-        return (*self._source_ids.ids(head), *self._prepend, *self._source_ids.encoded(text), *self._append)
+        return (
+            *self._source_ids.ids(head),
+            *self._prepend,
+            *self._source_ids.encoded(text),
+            *self._append,
+        )
 
     def first_token(self, target_language: str) -> int | None:
-        """Returns the id that every target in a language begins with; None for models without such tokens."""
+        """Returns the id that every target in a language begins with; None for models without such
+        tokens."""
         return self._first_tokens.get(target_language)
 
-    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
-        """Returns that one of `symbols` that `encode` put before the pieces of a source, or an empty text."""
+    def symbol_of(
+        self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]
+    ) -> str:
+        """Returns that one of `symbols` that `encode` put before the pieces of a source, or an
+        empty text."""
         place = len(self._head(target_language, source_language))
         first = ids[place] if len(ids) > place else None
-        return next((symbol for symbol in symbols if self.has(symbol) and self._source_ids.id(symbol) == first), "")
+        return next(
+            (
+                symbol
+                for symbol in symbols
+                if self.has(symbol) and self._source_ids.id(symbol) == first
+            ),
+            "",
+        )
 
     def has(self, symbol: str) -> bool:
         """Returns whether the source vocabulary has a symbol."""
         return self._source_ids.has(symbol)
 
-    def _head(self, target_language: str | None, source_language: str | None, symbol: str = "") -> tuple[str, ...]:
-        tags = (self._source_tags.get(source_language or ""), self._tags.get(target_language or ""), symbol or None)
+    def _head(
+        self, target_language: str | None, source_language: str | None, symbol: str = ""
+    ) -> tuple[str, ...]:
+        tags = (
+            self._source_tags.get(source_language or ""),
+            self._tags.get(target_language or ""),
+            symbol or None,
+        )
         return tuple([tag for tag in tags if tag is not None])
 
     def _first_id(self, piece: str) -> int:
@@ -153,11 +202,13 @@ class Tokenizer:
         return self._target_ids.id(piece)
 
     def may_spell(self, ids: Iterable[int]) -> bool:
-        """Returns True if source ids may contain byte pieces, that is, characters outside the vocabulary."""
+        """Returns True if source ids may contain byte pieces, that is, characters outside the
+        vocabulary."""
         return not self._spelling.isdisjoint(ids)
 
     def spelled(self, text: str) -> str | None:
-        """Returns a source text as its pieces give it back, or None if the vocabulary lacks a character of it."""
+        """Returns a source text as its pieces give it back, or None if the vocabulary lacks a
+        character of it."""
         pieces = self._source.encode(text, out_type=str)
         if self.may_spell(self._source_ids.ids(pieces)):
             return None
@@ -166,7 +217,8 @@ class Tokenizer:
     def is_piece(self, text: str) -> bool:
         """Returns whether a word is one piece in the vocabularies of both sides."""
         return all(
-            [piece.lstrip(_SPACE) for piece in pieces if piece != _SPACE] == [text] and all(map(ids.has, pieces))
+            [piece.lstrip(_SPACE) for piece in pieces if piece != _SPACE] == [text]
+            and all(map(ids.has, pieces))
             for pieces, ids in (
                 (self._source.encode(text, out_type=str), self._source_ids),
                 (self._target.encode(text, out_type=str), self._target_ids),
@@ -174,21 +226,28 @@ class Tokenizer:
         )
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the first target id of each word, written alone. A separate space is not counted."""
+        """Returns the first target id of each word, written alone. A separate space is not
+        counted."""
         if len(self._beginnings) > _KEPT_WORDS:
             self._beginnings = {}
         kept = self._beginnings
         if new := [word for word in words if word not in kept]:
             spelled = self._target.encode(new, out_type=str, num_threads=1)
-            first = [next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled]
-            tokens = {word: self._target_ids.id(piece) for word, piece in zip(new, first, strict=True)}
-            kept.update((word, token) for word, token in tokens.items() if len(word) <= _KEPT_LENGTH)
+            first = [
+                next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled
+            ]
+            tokens = {
+                word: self._target_ids.id(piece) for word, piece in zip(new, first, strict=True)
+            }
+            kept.update(
+                (word, token) for word, token in tokens.items() if len(word) <= _KEPT_LENGTH
+            )
             return tuple([kept[word] if word in kept else tokens[word] for word in words])
         return tuple([kept[word] for word in words])
 
     def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
-        """Returns the source that a target with these ids is in a joint vocabulary, as `encode` would make it, and the place of
-        its first id."""
+        """Returns the source that a target with these ids is in a joint vocabulary, as `encode`
+        would make it, and the place of its first id."""
         head = (*self._source_ids.ids(self._head(target_language, None)), *self._prepend)
         return (*head, *ids, *self._append), len(head)
 
@@ -210,7 +269,8 @@ class Tokenizer:
         return self._target_ids.piece(id)
 
     def piece_ids(self, pieces: Sequence[str]) -> tuple[int, ...]:
-        """Returns the ids of target pieces. Raises ValueError for a piece that no target contains."""
+        """Returns the ids of target pieces. Raises ValueError for a piece that no target
+        contains."""
         for piece in pieces:
             if not self._target_ids.has(piece) or piece in _CONTROL:
                 raise ValueError(f"The model writes no piece \u201c{piece}\u201d.")
@@ -236,7 +296,8 @@ class _Vocabulary:
     ) -> None:
         self._processor, self._added = processor, added
         self._own = mapping is None
-        """Whether the ids are SentencePiece's, as in models trained here. Imported models have a mapping."""
+        """Whether the ids are SentencePiece's, as in models trained here. Imported models have a
+        mapping."""
         self._unwritten = frozenset(() if self._own else unwritten)
         """Pieces of an imported model that are no part of its texts, as in its own program."""
         if mapping is None:
@@ -262,7 +323,9 @@ class _Vocabulary:
         if self._added:
             return self.ids(self._placed(text)[0])
         ids: list[int] = (
-            self._processor.encode(text) if self._own else self.ids(self._processor.encode(text, out_type=str))
+            self._processor.encode(text)
+            if self._own
+            else self.ids(self._processor.encode(text, out_type=str))
         )
         return ids
 
@@ -277,7 +340,9 @@ class _Vocabulary:
         offsets: list[tuple[int, int]] = []
         for start, end, is_added in self._added.parts(text):
             part = text[start:end]
-            part_pieces, places = ((part,), ((0, len(part)),)) if is_added else _pieces(self._processor, part)
+            part_pieces, places = (
+                ((part,), ((0, len(part)),)) if is_added else _pieces(self._processor, part)
+            )
             pieces += part_pieces
             offsets += [(start + first, start + last) for first, last in places]
             if self._added.trailing_space and not is_added and part[-1:].isspace():
@@ -296,27 +361,33 @@ class _Vocabulary:
         return self.text([self.piece(i) for i in ids])
 
     def text(self, pieces: Sequence[str]) -> str:
-        """Returns the text of pieces. That of an imported model has the spaces that its own program writes."""
+        """Returns the text of pieces. That of an imported model has the spaces that its own program
+        writes."""
         text = _text(self._processor, [piece for piece in pieces if piece not in self._unwritten])
         return _without_extra_spaces(text) if self._own else text
 
     def spelling(self) -> frozenset[int]:
         """Ids of the byte pieces and of the unknown piece."""
-        return frozenset({self._unk_id, *(i for piece, i in self._ids.items() if piece.startswith("<0x"))})
+        return frozenset(
+            {self._unk_id, *(i for piece, i in self._ids.items() if piece.startswith("<0x"))}
+        )
 
     def piece(self, i: int) -> str:
         return self._pieces.get(i, "<unk>")
 
 
 class _AddedTokens:
-    """Tokens that are found in a text before SentencePiece reads the rest of it (see Tokenizer). False if there are none."""
+    """Tokens that are found in a text before SentencePiece reads the rest of it (see Tokenizer).
+    False if there are none."""
 
     def __init__(self, added: Mapping[str, str], trailing_space: bool) -> None:
         self.trailing_space = trailing_space
         self.special = frozenset(token for token, letters in added.items() if "s" in letters)
         longest_first = sorted(added, key=len, reverse=True)
         self._pattern = (
-            re.compile("|".join(_pattern(token, added[token]) for token in longest_first)) if added else None
+            re.compile("|".join(_pattern(token, added[token]) for token in longest_first))
+            if added
+            else None
         )
         self._letters = dict(added)
 
@@ -334,8 +405,11 @@ class _AddedTokens:
         yield from _between(text, done, len(text), strips, False)
 
 
-def _between(text: str, start: int, end: int, left: bool, right: bool) -> Iterator[tuple[int, int, bool]]:
-    """Yields what is between two tokens, without its spaces on a side where a token takes them, if there is any."""
+def _between(
+    text: str, start: int, end: int, left: bool, right: bool
+) -> Iterator[tuple[int, int, bool]]:
+    """Yields what is between two tokens, without its spaces on a side where a token takes them, if
+    there is any."""
     part = text[start:end]
     start += len(part) - len(part.lstrip()) if left else 0
     end = start + len(text[start:end].rstrip()) if right else end
@@ -353,21 +427,24 @@ def load_vocabulary(path: Path) -> dict[str, int]:
         mapping = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}.") from None
-    if not isinstance(mapping, dict) or not all(type(i) is int and i >= 0 for i in mapping.values()):
+    if not isinstance(mapping, dict) or not all(
+        type(i) is int and i >= 0 for i in mapping.values()
+    ):
         raise ValueError(f"{path.name} must be an object of piece -> id.")
     return mapping
 
 
 def _text(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]) -> str:
-    """Returns the text of pieces. A shared vocabulary has pieces of the other side's SentencePiece model too; this one
-    does not know them and copies their U+2581, which stands for a space."""
+    """Returns the text of pieces. A shared vocabulary has pieces of the other side's SentencePiece
+    model too; this one does not know them and copies their U+2581, which stands for a space."""
     text = str(processor.decode_pieces(list(pieces)))
     return text.replace(_SPACE, " ").removeprefix(" ") if _SPACE in text else text
 
 
 def _without_extra_spaces(text: str) -> str:
-    """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends and with single ones
-    within. A model that writes the piece of a lone space before the piece of a word means one space."""
+    """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends
+    and with single ones within. A model that writes the piece of a lone space before the piece of a
+    word means one space."""
     text = text.strip(" ")
     while "  " in text:
         text = text.replace("  ", " ")
@@ -375,12 +452,15 @@ def _without_extra_spaces(text: str) -> str:
 
 
 @lru_cache(_KEPT_TEXTS)  # an alignment reads the same text twice
-def _placed(vocabulary: _Vocabulary, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+def _placed(
+    vocabulary: _Vocabulary, text: str
+) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
     return vocabulary._placed(text)
 
 
 def forget_texts() -> None:
-    """Forgets the texts and words that were read lately, and with them the vocabularies that nothing else has."""
+    """Forgets the texts and words that were read lately, and with them the vocabularies that
+    nothing else has."""
     _placed.cache_clear()
     for tokenizer in _in_use:
         tokenizer._beginnings.clear()
@@ -392,23 +472,30 @@ def _pieces(
     """Returns the pieces of `text` and the characters [start, end) of each."""
     # Offsets count code points of the original text, not of the normalised text.
     mapping: Any = processor.encode(text, out_type="offset_mapping")
-    pieces, offsets = tuple(mapping["pieces"]), [(int(start), int(end)) for start, end in mapping["offsets"]]
+    pieces, offsets = (
+        tuple(mapping["pieces"]),
+        [(int(start), int(end)) for start, end in mapping["offsets"]],
+    )
     _share_characters(pieces, offsets)
     return pieces, tuple(offsets)
 
 
 def _share_characters(pieces: Sequence[str], offsets: list[tuple[int, int]]) -> None:
-    """Gives the pieces of one character (its bytes, the parts of a ligature) the span of this character."""
+    """Gives the pieces of one character (its bytes, the parts of a ligature) the span of this
+    character."""
     for i in range(len(offsets) - 2, -1, -1):
         if offsets[i][0] == offsets[i][1] == offsets[i + 1][0]:
             offsets[i] = offsets[i + 1]
 
 
 def _written(
-    text_of: Callable[[Sequence[str]], str], pieces: Sequence[str], text: str, unwritten: Collection[str] = ()
+    text_of: Callable[[Sequence[str]], str],
+    pieces: Sequence[str],
+    text: str,
+    unwritten: Collection[str] = (),
 ) -> tuple[tuple[int, int], ...]:
-    """Returns the characters of `text`, which is `text_of(pieces)`, of each piece. All byte pieces of a character have its
-    span, and pieces that are `unwritten` an empty one."""
+    """Returns the characters of `text`, which is `text_of(pieces)`, of each piece. All byte pieces
+    of a character have its span, and pieces that are `unwritten` an empty one."""
     spans: list[tuple[int, int]] = []
     done = 0
     for count in range(1, len(pieces) + 1):
@@ -416,12 +503,15 @@ def _written(
         if piece in unwritten:
             length = done
         elif piece.startswith("<0x") and piece.endswith(">"):
-            # A character is complete at its last byte. The length of the decoded prefix is the position in the text.
+            # A character is complete at its last byte. The length of the decoded prefix is the
+            # position in the text.
             length = len(text_of(pieces[:count]).rstrip("\ufffd"))
         else:
             written = piece.replace(_SPACE, " ")
             # The text lacks a space at its beginning, and one that would follow another.
-            length = done + len(written) - (written.startswith(" ") and not text.startswith(" ", done))
+            length = (
+                done + len(written) - (written.startswith(" ") and not text.startswith(" ", done))
+            )
         length = min(max(length, done), len(text))
         spans.append((done, length))
         done = length

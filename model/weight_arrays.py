@@ -1,4 +1,5 @@
-"""Weights of a model folder as NumPy arrays, read one at a time from safetensors files without torch."""
+"""Weights of a model folder as NumPy arrays, read one at a time from safetensors files without
+torch."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ INT8_MAX, SCALES = 127, "int8_scales"
 
 
 class SafetensorFiles(Mapping[str, Float32]):
-    """Tensors by name, read and converted to float32 on access, so that only one is in memory at a time, besides the
-    bfloat16 files, which NumPy cannot read. Raises FolderError for a damaged file, and on access for numbers that are not
-    finite."""
+    """Tensors by name, read and converted to float32 on access, so that only one is in memory at a
+    time, besides the bfloat16 files, which NumPy cannot read. Raises FolderError for a damaged
+    file, and on access for numbers that are not finite."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files: dict[str, tuple[Path, Any]] = {}
@@ -34,7 +35,9 @@ class SafetensorFiles(Mapping[str, Float32]):
             try:
                 opened = safe_open(file, framework="numpy")
             except (SafetensorError, OSError) as error:
-                raise FolderError(f"{file.name} is not a readable safetensors file: {error}.") from None
+                raise FolderError(
+                    f"{file.name} is not a readable safetensors file: {error}."
+                ) from None
             self._files |= dict.fromkeys(opened.keys(), (file, opened))  # type: ignore[no-untyped-call]
             self._scales |= _scales(opened.metadata() or {})  # type: ignore[no-untyped-call]
 
@@ -42,7 +45,8 @@ class SafetensorFiles(Mapping[str, Float32]):
         return self.stored(name).astype(np.float32, copy=False)
 
     def stored(self, name: str) -> NDArray[Any]:
-        """Returns a tensor in its own precision, float32 or float16; float64, bfloat16 and int8 become float32."""
+        """Returns a tensor in its own precision, float32 or float16; float64, bfloat16 and int8
+        become float32."""
         if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
         file, opened = self._files[name]
@@ -60,7 +64,10 @@ class SafetensorFiles(Mapping[str, Float32]):
             case "I8" if name in self._scales:
                 array = opened.get_tensor(name) * self._scales[name]
             case kind:
-                raise FolderError(f"{file.name}: {name} has the type {kind}, which is none of F64, F32, F16 and BF16.")
+                raise FolderError(
+                    f"{file.name}: {name} has the type {kind}, which is none of F64, F32, F16 and "
+                    "BF16."
+                )
         check_finite(file.name, name, array)
         return array
 
@@ -76,9 +83,13 @@ class SafetensorFiles(Mapping[str, Float32]):
             if name not in shapes:
                 raise FolderError(f"{file.name} has an extra tensor {name} of shape {shape}.")
             if shape != shapes[name]:
-                raise FolderError(f"{name} in {file.name} has shape {shape}; the config asks for {shapes[name]}.")
+                raise FolderError(
+                    f"{name} in {file.name} has shape {shape}; the config asks for {shapes[name]}."
+                )
         if missing := sorted(shapes.keys() - self._files):
-            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            shown = ", ".join(missing[:5]) + (
+                f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            )
             raise FolderError(f"The weights lack {shown}.")
 
     def __iter__(self) -> Iterator[str]:
@@ -89,8 +100,8 @@ class SafetensorFiles(Mapping[str, Float32]):
 
 
 def save_arrays(tensors: Mapping[str, NDArray[Any]], file: Path) -> None:
-    """Writes tensors to a safetensors file. The matrices of a model in int8, each a scale times integers to the bit, are written
-    as the integers; the scales are in the metadata."""
+    """Writes tensors to a safetensors file. The matrices of a model in int8, each a scale times
+    integers to the bit, are written as the integers; the scales are in the metadata."""
     arrays, scales = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, {}
     for name, array in arrays.items():
         if array.ndim == 2 and array.dtype == np.float32 and array.any():
@@ -98,13 +109,18 @@ def save_arrays(tensors: Mapping[str, NDArray[Any]], file: Path) -> None:
             integers = np.rint(array / scale)
             if np.abs(integers).max() <= INT8_MAX and np.array_equal(integers * scale, array):
                 arrays[name], scales[name] = integers.astype(np.int8), float(scale)
-    save_file(arrays, file, metadata={"format": "pt", **({SCALES: json.dumps(scales)} if scales else {})})
+    save_file(
+        arrays, file, metadata={"format": "pt", **({SCALES: json.dumps(scales)} if scales else {})}
+    )
 
 
 def _scales(metadata: Mapping[str, str]) -> dict[str, np.float32]:
     """Returns the scales of int8 matrices. Raises FolderError."""
     try:
-        return {str(name): np.float32(scale) for name, scale in json.loads(metadata.get(SCALES, "{}")).items()}
+        return {
+            str(name): np.float32(scale)
+            for name, scale in json.loads(metadata.get(SCALES, "{}")).items()
+        }
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise FolderError("The scales of int8 matrices are not numbers.") from None
 
@@ -123,14 +139,19 @@ def from_bfloat16(data: bytes) -> Float32:
 def check_finite(file: str, name: str, array: NDArray[Any]) -> None:
     """Raises FolderError for a tensor with a number that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(array, axis=None, dtype=np.float32)  # four times as fast as testing each, without memory
+        # four times as fast as testing each, without memory
+        total = np.add.reduce(array, axis=None, dtype=np.float32)
     if not np.isfinite(total) and not np.isfinite(array).all():
         raise FolderError(f"{file}: {name} has numbers that are not finite.")
 
 
-def position_table(config: ModelConfig, tensors: Mapping[str, Float32], decoder: bool = False) -> Float32:
+def position_table(
+    config: ModelConfig, tensors: Mapping[str, Float32], decoder: bool = False
+) -> Float32:
     """Returns the positional encodings (max_length, d_model) of the encoder, or of the decoder."""
     if config.positions.startswith("learned"):
         own = decoder and config.positions == "learned_per_side"
         return tensors["decoder_positions.weight" if own else "positions.weight"]
-    return sinusoidal_table(config.max_length, config.d_model, half=config.positions == "sinusoidal_half")
+    return sinusoidal_table(
+        config.max_length, config.d_model, half=config.positions == "sinusoidal_half"
+    )

@@ -1,4 +1,5 @@
-"""The weight files of a model folder, model.safetensors or shards with an index, and quick hashes of them. Imports no torch."""
+"""The weight files of a model folder, model.safetensors or shards with an index, and quick hashes
+of them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,13 +19,15 @@ SAMPLE_BYTES = 4096
 def weight_files(folder: Path) -> list[Path]:
     """Returns the files with the weights of a model folder, in the order of their names.
 
-    Other safetensors files, such as the shortlist, have no weights. Raises FolderError if a file is missing, or if the
-    index is damaged or names a file outside the folder.
+    Other safetensors files, such as the shortlist, have no weights. Raises FolderError if a file is
+    missing, or if the index is damaged or names a file outside the folder.
     """
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     try:
-        names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+        names = sorted(
+            set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+        )
     except OSError:
         raise FolderError(f"{folder} holds no {SINGLE} and no {INDEX}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -43,8 +46,8 @@ def weight_bytes(folder: Path) -> int:
 
 
 def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
-    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal). With
-    a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
+    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each
+    end (hexadecimal). With a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
     digest = hashlib.sha256()
     for file in files:
         size = file.stat().st_size

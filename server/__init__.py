@@ -2,6 +2,7 @@
 
 import os
 
-# NumPy has one thread for matrix products. OpenBLAS has one for each core, and these wait in a loop for each other: beside a
-# worker that uses all cores a study of an encoder took 20 times as much processor time, and the loading of a model 10 times.
+# NumPy has one thread for matrix products. OpenBLAS has one for each core, and these wait in a loop
+# for each other: beside a worker that uses all cores a study of an encoder took 20 times as much
+# processor time, and the loading of a model 10 times.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

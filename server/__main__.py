@@ -39,12 +39,14 @@ class HelpFormatter(argparse.HelpFormatter):
     """Breaks the help of a flag at spaces only, so that addresses can be copied."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+        return textwrap.wrap(
+            " ".join(text.split()), width, break_long_words=False, break_on_hyphens=False
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage or
-    wrong input, such as an unknown id."""
+    """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong
+    usage or wrong input, such as an unknown id."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         parser = make_parser(words[0] if words else "")
@@ -75,14 +77,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_flags(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Ends with the message about a flag that no command has, and the most similar one. argparse would first ask for a flag
-    that is missing instead of it."""
+    """Ends with the message about a flag that no command has, and the most similar one. argparse
+    would first ask for a flag that is missing instead of it."""
     known = list(flags(parser))
     for word in takewhile("--".__ne__, words):
         wrong = word.partition("=")[0]
-        if wrong.startswith("--") and " " not in wrong and not any(flag.startswith(wrong) for flag in known):
+        if (
+            wrong.startswith("--")
+            and " " not in wrong
+            and not any(flag.startswith(wrong) for flag in known)
+        ):
             near = difflib.get_close_matches(wrong, known, n=1)
-            parser.error(f"unrecognized arguments: {word}" + (f"; did you mean {near[0]}?" if near else ""))
+            parser.error(
+                f"unrecognized arguments: {word}" + (f"; did you mean {near[0]}?" if near else "")
+            )
 
 
 def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -95,7 +103,9 @@ def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def make_parser(first: str) -> argparse.ArgumentParser:
     """Returns the parser of one command if `first` names it, else the parser of all commands."""
-    parser = argparse.ArgumentParser(prog="attentive", description="A translation server that lets you look inside.")
+    parser = argparse.ArgumentParser(
+        prog="attentive", description="A translation server that lets you look inside."
+    )
     parser.add_argument("--version", action="version", version=f"attentive {server_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [first] if first in COMMANDS else COMMANDS:

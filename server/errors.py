@@ -31,7 +31,10 @@ from typing import NamedTuple
 
 TIME_PASSED = "The time limit of the request has passed."
 """The message of a TimeoutError for the caller."""
-ADD_TORCH = 'PyTorch is not installed; `make serve TORCH=1` adds it in a checkout, else `pip install "attentive-server[torch]"`.'
+ADD_TORCH = (
+    "PyTorch is not installed; `make serve TORCH=1` adds it in a checkout, else `pip install "
+    '"attentive-server[torch]"`.'
+)
 LONGEST_RETRY_AFTER = 120
 """Longest Retry-After in seconds."""
 
@@ -45,7 +48,8 @@ class AttentiveError(Exception):
 
 
 class ClientError(AttentiveError):
-    """The request fails each time until the caller changes it. A command of `attentive` then ends with status 2."""
+    """The request fails each time until the caller changes it. A command of `attentive` then ends
+    with status 2."""
 
 
 class InvalidRequest(ClientError):
@@ -53,8 +57,9 @@ class InvalidRequest(ClientError):
 
 
 class UnsupportedLanguage(InvalidRequest):
-    """No model serves the language or the direction. `code` is the language as it was sent, and `role` "source" or
-    "target"; both are empty for a direction. `reason` is a sentence why a model that was requested is not there."""
+    """No model serves the language or the direction. `code` is the language as it was sent, and
+    `role` "source" or "target"; both are empty for a direction. `reason` is a sentence why a model
+    that was requested is not there."""
 
     def __init__(self, message: str, code: str = "", role: str = "", reason: str = "") -> None:
         super().__init__(f"{message} {reason}".rstrip())
@@ -68,7 +73,8 @@ class TextTooLong(InvalidRequest):
 
 
 class Forbidden(ClientError):
-    """The caller has no permission: an API key is missing, unknown or revoked. `key` is the id of a revoked one."""
+    """The caller has no permission: an API key is missing, unknown or revoked. `key` is the id of a
+    revoked one."""
 
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
@@ -92,7 +98,8 @@ class UnsupportedMediaType(ClientError):
 
 
 class RetryLater(AttentiveError):
-    """A temporary condition. `retry_after` is in whole seconds, between 1 and LONGEST_RETRY_AFTER, except for QuotaExceeded."""
+    """A temporary condition. `retry_after` is in whole seconds, between 1 and LONGEST_RETRY_AFTER,
+    except for QuotaExceeded."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
@@ -100,7 +107,8 @@ class RetryLater(AttentiveError):
 
 
 class Overloaded(RetryLater):
-    """The queue is full, or the caller is over a rate limit. `reason` is the label of the metric."""
+    """The queue is full, or the caller is over a rate limit. `reason` is the label of the
+    metric."""
 
     def __init__(self, message: str, retry_after: int = 1, reason: str = "queue") -> None:
         super().__init__(message, retry_after)
@@ -108,7 +116,8 @@ class Overloaded(RetryLater):
 
 
 class QuotaExceeded(Overloaded):
-    """The key has used the characters of a period. `retry_after` is the time until its end, which may be a month."""
+    """The key has used the characters of a period. `retry_after` is the time until its end, which
+    may be a month."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message, reason="quota")
@@ -126,7 +135,9 @@ class ModelFailed(Unavailable):
 class StateUnreachable(Unavailable):
     """The state that servers share (Redis) cannot be reached, and the request needs it."""
 
-    def __init__(self, message: str = "The server's shared state cannot be reached; try again later.") -> None:
+    def __init__(
+        self, message: str = "The server's shared state cannot be reached; try again later."
+    ) -> None:
         super().__init__(message)
 
 
@@ -147,13 +158,19 @@ class Resource(NamedTuple):
 
 FILES = Resource(
     "open files",
-    "raise the limit (LimitNOFILE= of systemd, --ulimit nofile= of Docker, ulimit -n, or prlimit --nofile= without a restart)",
+    "raise the limit (LimitNOFILE= of systemd, --ulimit nofile= of Docker, ulimit -n, or prlimit "
+    "--nofile= without a restart)",
 )
 DISK = Resource("disk space", "free some on the disks of --data, --file-folder and TMPDIR")
 MEMORY = Resource(
-    "memory", "raise the limit of the container, or lower --cache-bytes, --model-bytes, --file-jobs or --queue-tokens"
+    "memory",
+    "raise the limit of the container, or lower --cache-bytes, --model-bytes, --file-jobs or "
+    "--queue-tokens",
 )
-THREADS = Resource("processes and threads", "raise the limit (TasksMax= of systemd, --pids-limit of Docker, ulimit -u)")
+THREADS = Resource(
+    "processes and threads",
+    "raise the limit (TasksMax= of systemd, --pids-limit of Docker, ulimit -u)",
+)
 RESOURCES = {
     errno.EMFILE: FILES,
     errno.ENFILE: FILES,
@@ -166,7 +183,8 @@ _SQLITE_FULL = 13
 
 
 def exhausted(error: BaseException) -> Resource | None:
-    """Returns the resource that is used up where the operating system's refusal is the reason of the error."""
+    """Returns the resource that is used up where the operating system's refusal is the reason of
+    the error."""
     if isinstance(error, MemoryError):
         return MEMORY
     if isinstance(error, RuntimeError) and "start new thread" in str(error):

@@ -1,4 +1,5 @@
-"""Results of functions of texts, which are forgotten where a caller asked for no storage, and when a model leaves."""
+"""Results of functions of texts, which are forgotten where a caller asked for no storage, and when
+a model leaves."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _emptied: list[Callable[[], None]] = [tokenizer.forget_texts, re.purge]
 
 
 def kept(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keeps the results of a function for the `size` arguments that were used last, until `forget`. For functions
-    whose arguments have parts of texts, or vocabularies."""
+    """Keeps the results of a function for the `size` arguments that were used last, until `forget`.
+    For functions whose arguments have parts of texts, or vocabularies."""
 
     def keep(function: Callable[P, R]) -> Callable[P, R]:
         results = lru_cache(size)(function)
@@ -31,7 +32,8 @@ def kept(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def forget_soon() -> None:
-    """Forgets the texts of requests that are not to be stored, of all that end within SECONDS together."""
+    """Forgets the texts of requests that are not to be stored, of all that end within SECONDS
+    together."""
     loop = asyncio.get_running_loop()
     if loop not in _waiting:
         _waiting.add(loop)

@@ -1,4 +1,5 @@
-"""Settings of the processes of a server: garbage collection, large pages, and which process ends first."""
+"""Settings of the processes of a server: garbage collection, large pages, and which process ends
+first."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import re
 from pathlib import Path
 
 MORE = 300
-"""Thousandths of all memory that this process must use more than its child to be ended in its place."""
+"""Thousandths of all memory that this process must use more than its child to be ended in its
+place."""
 
 
 SMALL_PAGE, LARGE_PAGE = 1 << 12, 1 << 21
@@ -23,45 +25,57 @@ LEAST_RESIDENT = 7 / 8
 
 
 def end_first(child: int) -> None:
-    """Makes Linux end the process `child` before this one where memory is used up. The child is started again and its
-    work is repeated; with this process all requests would be lost. Elsewhere it does nothing."""
+    """Makes Linux end the process `child` before this one where memory is used up. The child is
+    started again and its work is repeated; with this process all requests would be lost. Elsewhere
+    it does nothing."""
     with contextlib.suppress(OSError):
         own = int(Path("/proc/self/oom_score_adj").read_text(encoding="ascii"))
-        Path(f"/proc/{child}/oom_score_adj").write_text(str(min(own + MORE, 1000)), encoding="ascii")
+        Path(f"/proc/{child}/oom_score_adj").write_text(
+            str(min(own + MORE, 1000)), encoding="ascii"
+        )
 
 
 def tune_garbage_collector() -> None:
-    """Excludes all current objects from garbage collection and makes collections less frequent: a request in progress has 200
-    objects, and nearly all that a collection with Python's default of 700 new ones examines are those of such requests. No
-    thread runs during a collection, so those of the first two generations examine at most 20,000 objects, and whole ones,
-    which examine all long texts in progress, are rare. Call it once, after all imports."""
+    """Excludes all current objects from garbage collection and makes collections less frequent: a
+    request in progress has 200 objects, and nearly all that a collection with Python's default of
+    700 new ones examines are those of such requests. No thread runs during a collection, so those
+    of the first two generations examine at most 20,000 objects, and whole ones, which examine all
+    long texts in progress, are rare. Call it once, after all imports."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 0, 1_000)
 
 
 def use_large_pages() -> int:
-    """Moves the data of this process to pages of 2 MB, where Linux can (6.1 and later, unless its huge pages are switched off).
-    Each request reads about a megabyte from all over it, and to look up pages of 4 kB takes 3 to 10% of its time.
-    What is not resident, such as most of a stack, stays as it is. Returns the bytes that were moved. Takes tens of
-    milliseconds, in which other threads run."""
+    """Moves the data of this process to pages of 2 MB, where Linux can (6.1 and later, unless its
+    huge pages are switched off). Each request reads about a megabyte from all over it, and to look
+    up pages of 4 kB takes 3 to 10% of its time. What is not resident, such as most of a stack,
+    stays as it is. Returns the bytes that were moved. Takes tens of milliseconds, in which other
+    threads run."""
     moved = 0
     with contextlib.suppress(OSError, AttributeError):  # there is no /proc, or no madvise
         libc = ctypes.CDLL(None)
-        for found in DATA.finditer(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")):
+        for found in DATA.finditer(
+            Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        ):
             start, end = -(-int(found[1], 16) // LARGE_PAGE), int(found[2], 16) // LARGE_PAGE
             resident = ctypes.create_string_buffer(LARGE_PAGE // SMALL_PAGE)
             for page in range(start, end):
                 place, size = ctypes.c_void_p(page * LARGE_PAGE), ctypes.c_size_t(LARGE_PAGE)
-                if libc.mincore(place, size, resident) or resident.raw.count(1) < LEAST_RESIDENT * len(resident):
+                if libc.mincore(place, size, resident) or resident.raw.count(
+                    1
+                ) < LEAST_RESIDENT * len(resident):
                     continue
                 moved += LARGE_PAGE * (libc.madvise(place, size, COLLAPSE) == 0)
     return moved
 
 
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Returns the number of CPU cores that this process may use: its affinity, bounded by a container's CPU quota."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Returns the number of CPU cores that this process may use: its affinity, bounded by a
+    container's CPU quota."""
+    bound = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     try:
         allowed, period = _cpu_quota(cgroup)
     except (OSError, ValueError):  # no cgroup, or "max": no quota
@@ -70,11 +84,14 @@ def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cpu_quota(cgroup: Path) -> tuple[int, int]:
-    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the period. Raises OSError
-    without a cgroup, and ValueError for "max"."""
+    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the
+    period. Raises OSError without a cgroup, and ValueError for "max"."""
     try:
         texts = (cgroup / "cpu.max").read_text(encoding="ascii").split()
     except FileNotFoundError:  # version 1, as on RHEL 8
-        texts = [(cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period")]
+        texts = [
+            (cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="ascii")
+            for name in ("quota", "period")
+        ]
     allowed, period = map(int, texts)
     return allowed, period

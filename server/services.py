@@ -1,4 +1,5 @@
-"""Constructs the parts of one server from its settings, and starts and stops them. Independent of HTTP."""
+"""Constructs the parts of one server from its settings, and starts and stops them. Independent of
+HTTP."""
 
 from __future__ import annotations
 
@@ -50,12 +51,12 @@ FILES = "files"
 
 
 class Services:
-    """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop` run in the event
-    loop that serves.
+    """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop`
+    run in the event loop that serves.
 
-    `workers` and `catalog` replace the workers and the models of the settings, for tests; `admission` replaces the
-    queue of the settings. Raises SettingsError where a setting cannot be used or the weights folder holds no usable
-    model.
+    `workers` and `catalog` replace the workers and the models of the settings, for tests;
+    `admission` replaces the queue of the settings. Raises SettingsError where a setting cannot be
+    used or the weights folder holds no usable model.
     """
 
     def __init__(
@@ -67,14 +68,21 @@ class Services:
         process: ServerProcess | None = None,
     ) -> None:
         self.settings = settings
-        number, folder, link = (settings.processes, process.folder, process.link) if process else (1, None, None)
+        number, folder, link = (
+            (settings.processes, process.folder, process.link) if process else (1, None, None)
+        )
         self._link = link
         self.metrics = Metrics(server_version(), shared=process is not None)
         self.state = open_shared(settings)
         self.store = self.state or SQLiteStore(settings.data, folder, shared=process is not None)
         if self.state is not None and settings.data is not None and holds_data(settings.data):
-            log.warning("the API keys of the data folder are not used; `attentive keys import` copies them to Redis")
-        self.authenticator = Authenticator(settings, Keys(self.store) if self.store.permanent else None)
+            log.warning(
+                "the API keys of the data folder are not used; `attentive keys import` copies them "
+                "to Redis"
+            )
+        self.authenticator = Authenticator(
+            settings, Keys(self.store) if self.store.permanent else None
+        )
         self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state or link)
         self.glossaries = Glossaries(self.store)
 
@@ -90,7 +98,9 @@ class Services:
             self.engine.logs = False  # the leader says it once
         else:
             workers = workers or WorkerPool(options, self.metrics.record_step)
-            self.engine = EngineClient(workers, self.metrics, settings.model_bytes, settings.model_idle_seconds)
+            self.engine = EngineClient(
+                workers, self.metrics, settings.model_bytes, settings.model_idle_seconds
+            )
         backlogs = new_backlogs(settings, workers, number if link else 1)
         if link is not None:
             backlogs = {name: LeasedBacklog(name, link, share) for name, share in backlogs.items()}
@@ -141,7 +151,8 @@ class Services:
         self.metrics.registry.register(StateCollector(self._worker_status, self._all_counters))
 
     async def start(self) -> None:
-        """Starts the workers and loads the models in the background. `readiness` reports the progress."""
+        """Starts the workers and loads the models in the background. `readiness` reports the
+        progress."""
         await self.store.start()
         await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load())
@@ -154,7 +165,8 @@ class Services:
             await asyncio.shield(self._loading)
 
     async def stop(self) -> None:
-        """Stops the workers after the accepted work or the grace time, and closes stores and connections."""
+        """Stops the workers after the accepted work or the grace time, and closes stores and
+        connections."""
         self.draining = True
         tasks = [task for task in (self._loading, self._watching) if task is not None]
         for task in tasks:
@@ -176,9 +188,10 @@ class Services:
 
     @property
     def readiness(self) -> str:
-        """Whether translations are served now: "starting", "ready", "degraded" while models of --models are missing,
-        "frozen" while no worker goes on, "restarting" while no worker has the models that were served, "draining" or "failed".
-        No model makes a server that was ready unready."""
+        """Whether translations are served now: "starting", "ready", "degraded" while models of
+        --models are missing, "frozen" while no worker goes on, "restarting" while no worker has the
+        models that were served, "draining" or "failed". No model makes a server that was ready
+        unready."""
         if self.draining:
             return "draining"
         if self._link is not None:
@@ -187,15 +200,21 @@ class Services:
         status = self.engine.workers.status()
         if loaded and not self._was_ready and not status.models and not status.ready:
             return "failed"
-        if not loaded or not status.ready or (not self._was_ready and missing and self.settings.require_models):
+        if (
+            not loaded
+            or not status.ready
+            or (not self._was_ready and missing and self.settings.require_models)
+        ):
             if any(worker.state == "frozen" for worker in status.workers):
                 return "frozen"
             return "restarting" if self._was_ready else "starting"
-        self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
+        # from now on workers without a model are ready
+        self._was_ready = self.engine.workers.rests = True
         return "degraded" if missing else "ready"
 
     async def measure_disk(self) -> None:
-        """Measures the free part of the disk of --data, in a thread, because a network disk may not answer."""
+        """Measures the free part of the disk of --data, in a thread, because a network disk may not
+        answer."""
         self._free = None
         if self.settings.data is not None:
             with contextlib.suppress(OSError):  # the folder was removed: it has no figure
@@ -203,7 +222,8 @@ class Services:
                 self._free = disk.free / disk.total
 
     async def collect(self) -> None:
-        """Prepares a scrape: measures the disk, and collects what the processes of the server count."""
+        """Prepares a scrape: measures the disk, and collects what the processes of the server
+        count."""
         if self._link is None:
             await self.measure_disk()
         else:
@@ -216,10 +236,13 @@ class Services:
         return self._collected[1] if self._collected else self.counters()
 
     def counters(self) -> dict[str, float]:
-        """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
+        """Returns the current values of the metrics in
+        `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
         state = self.state
-        further: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
+        further: dict[str, float] = (
+            {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
+        )
         if self._free is not None:
             further["data_free_ratio"] = self._free
         return further | {
@@ -242,8 +265,8 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A process of a server with several: the `folder` of all, the models and errors that were `found` before it began, and for
-    an API process the `link` to the leader."""
+    """A process of a server with several: the `folder` of all, the models and errors that were
+    `found` before it began, and for an API process the `link` to the leader."""
 
     folder: Path
     found: tuple[list[ServedModel], dict[str, str]]
@@ -251,8 +274,10 @@ class ServerProcess:
 
 
 def new_backlogs(settings: Settings, workers: WorkerPool, parts: int = 1) -> dict[str, Backlog]:
-    """Returns what bounds the accepted work of the pool, and the bytes of documents in progress; a part of each."""
-    looks = settings.attention_jobs * 2 * settings.attention_tokens / parts  # those of the longest sentences
+    """Returns what bounds the accepted work of the pool, and the bytes of documents in progress; a
+    part of each."""
+    # those of the longest sentences
+    looks = settings.attention_jobs * 2 * settings.attention_tokens / parts
     tokens = settings.queue_tokens / parts
     return {
         "pool": Backlog(tokens, looks, lambda: workers.prices, lambda: workers.up),
@@ -276,7 +301,8 @@ def default_options(settings: Settings, *, rerank: bool | None = None) -> Decodi
 
 
 def worker_options(settings: Settings, folder: Path | None = None) -> WorkerOptions:
-    """Returns the settings of the worker processes, which listen in a folder if several processes use them."""
+    """Returns the settings of the worker processes, which listen in a folder if several processes
+    use them."""
     return WorkerOptions(
         device=settings.device,
         dtype=settings.dtype,

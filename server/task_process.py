@@ -1,4 +1,5 @@
-"""Runs tasks in a separate process, which is started on demand, bounded in time, and ended when it is idle."""
+"""Runs tasks in a separate process, which is started on demand, bounded in time, and ended when it
+is idle."""
 
 from __future__ import annotations
 
@@ -20,14 +21,16 @@ TASK_SECONDS = 120.0
 IDLE_SECONDS = 60.0
 """The process ends after this time without a task."""
 RESULT_BYTES = 64_000_000
-"""Limit on the result of a task. A study of an encoder has some 100 bytes for each piece and layer."""
+"""Limit on the result of a task. A study of an encoder has some 100 bytes for each piece and
+layer."""
 NICENESS = 10
 """Tasks have less priority than translations."""
 
 
 class TaskProcess:
-    """Runs the tasks of one Python module one at a time. The module reads a task in JSON from each line of its standard
-    input and writes its result to a line of its standard output. Belongs to one event loop."""
+    """Runs the tasks of one Python module one at a time. The module reads a task in JSON from each
+    line of its standard input and writes its result to a line of its standard output. Belongs to
+    one event loop."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -36,8 +39,9 @@ class TaskProcess:
         self._idle: asyncio.Task[None] | None = None
 
     async def run(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during the task, or
-        Unavailable if it cannot be started. If the caller is cancelled, the process ends."""
+        """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during
+        the task, or Unavailable if it cannot be started. If the caller is cancelled, the process
+        ends."""
         async with self._free:
             if self._idle is not None:
                 self._idle.cancel()
@@ -68,7 +72,11 @@ class TaskProcess:
             pass  # the process has ended
         if not answer:
             await self._end()
-            log.warning("the process of %s has ended", self._module, extra={"returncode": process.returncode})
+            log.warning(
+                "the process of %s has ended",
+                self._module,
+                extra={"returncode": process.returncode},
+            )
             raise MemoryError
         result: dict[str, Any] = orjson.loads(answer)
         return result

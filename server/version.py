@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 @cache
 def server_version() -> str:
-    """Returns the version of the installed distribution, or "development" for a source tree that is not installed."""
+    """Returns the version of the installed distribution, or "development" for a source tree that is
+    not installed."""
     try:
         return version("attentive-server")
     except PackageNotFoundError:

@@ -1,4 +1,5 @@
-"""Turns between callers, and threads beside the event loop for Python functions that take up to a second."""
+"""Turns between callers, and threads beside the event loop for Python functions that take up to a
+second."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from typing import TypeVar
 
 
 class FairSlots:
-    """At most `limit` holders at a time, and at most `share` of one caller. A free slot goes to the waiting caller that
-    holds the fewest slots, and among these to the one that was served the longest time ago. Belongs to one event loop."""
+    """At most `limit` holders at a time, and at most `share` of one caller. A free slot goes to the
+    waiting caller that holds the fewest slots, and among these to the one that was served the
+    longest time ago. Belongs to one event loop."""
 
     def __init__(self, limit: int, share: int | None = None) -> None:
         self._limit = limit
@@ -25,7 +27,8 @@ class FairSlots:
 
     @asynccontextmanager
     async def hold(self, caller: str, order: int) -> AsyncIterator[None]:
-        """Waits for a slot and holds it while the block runs. The waiter with the lowest `order` of its caller is first."""
+        """Waits for a slot and holds it while the block runs. The waiter with the lowest `order` of
+        its caller is first."""
         granted = asyncio.get_running_loop().create_future()
         self._waiting[granted] = (caller, order)
         self._grant()
@@ -39,7 +42,11 @@ class FairSlots:
 
     def _grant(self) -> None:
         while self._held.total() < self._limit:
-            within_share = [waiter for waiter, (caller, _) in self._waiting.items() if self._held[caller] < self._share]
+            within_share = [
+                waiter
+                for waiter, (caller, _) in self._waiting.items()
+                if self._held[caller] < self._share
+            ]
             if not within_share:
                 break
             granted = min(within_share, key=self._priority)
@@ -51,7 +58,9 @@ class FairSlots:
                 granted.set_result(None)
         if not self._waiting:
             self._held += Counter()  # removes the callers that hold none
-            self._served = {caller: turn for caller, turn in self._served.items() if caller in self._held}
+            self._served = {
+                caller: turn for caller, turn in self._served.items() if caller in self._held
+            }
 
     def _priority(self, waiter: asyncio.Future[None]) -> tuple[int, int, int]:
         caller, order = self._waiting[waiter]
@@ -62,13 +71,13 @@ Result = TypeVar("Result")
 THREADS = 2
 """Functions that run at the same time, of two callers."""
 REST = 1.0
-"""After a function of t seconds its thread rests for REST * t, if short texts came meanwhile: they share the interpreter and
-the processors with it, and take longer beside it."""
+"""After a function of t seconds its thread rests for REST * t, if short texts came meanwhile: they
+share the interpreter and the processors with it, and take longer beside it."""
 
 
 class WorkThreads:
-    """Runs one function of a caller at a time in a thread, and at most THREADS in all, so that the event loop shares the
-    interpreter with few. Callers take turns. Belongs to one event loop."""
+    """Runs one function of a caller at a time in a thread, and at most THREADS in all, so that the
+    event loop shares the interpreter with few. Callers take turns. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._slots = FairSlots(THREADS, 1)
@@ -78,10 +87,13 @@ class WorkThreads:
         """A short text is translated now."""
         self._short = time.monotonic()
 
-    async def run(self, caller: str, size: int, function: Callable[..., Result], *arguments: object) -> Result:
-        """Returns the result of the function or raises its exception. That with the least `size` of a caller is first. If
-        the awaiting task is cancelled, a function that has begun runs to its end and keeps its slot until then: no
-        thread can be ended safely, so a function's time must be bounded."""
+    async def run(
+        self, caller: str, size: int, function: Callable[..., Result], *arguments: object
+    ) -> Result:
+        """Returns the result of the function or raises its exception. That with the least `size` of
+        a caller is first. If the awaiting task is cancelled, a function that has begun runs to its
+        end and keeps its slot until then: no thread can be ended safely, so a function's time must
+        be bounded."""
         async with AsyncExitStack() as slot:
             await slot.enter_async_context(self._slots.hold(caller, size))
             loop, began = asyncio.get_running_loop(), time.monotonic()

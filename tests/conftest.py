@@ -1,4 +1,5 @@
-"""Fixtures and options for all tests: a tiny model folder and a server on it, and the check for unexpected skips."""
+"""Fixtures and options for all tests: a tiny model folder and a server on it, and the check for
+unexpected skips."""
 
 from __future__ import annotations
 
@@ -28,15 +29,28 @@ EXPECTED_SKIPS = (
     r"kernel does not permit AMX",
     r"There is a GPU",
 )
-"""Reasons for skips that depend on the processor or on a library version, not on a missing program."""
+"""Reasons for skips that depend on the processor or on a library version, not on a missing
+program."""
 NUMERIC_SETTINGS = ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 PROCESSOR_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_tile", "amx_int8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fail-on-skip", action="store_true", help="fail if a test is skipped for an unexpected reason")
-    parser.addoption("--allow-skip", action="append", default=[], metavar="REGEX", help="a further expected reason")
-    parser.addoption("--sanitize", help="compile the CPU backend with this sanitizer; see `make sanitize`")
+    parser.addoption(
+        "--fail-on-skip",
+        action="store_true",
+        help="fail if a test is skipped for an unexpected reason",
+    )
+    parser.addoption(
+        "--allow-skip",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="a further expected reason",
+    )
+    parser.addoption(
+        "--sanitize", help="compile the CPU backend with this sanitizer; see `make sanitize`"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,18 +58,32 @@ def pytest_configure(config: pytest.Config) -> None:
     if sanitizer := config.getoption("--sanitize"):
         from model.backends.cpu import build
 
-        build.FLAGS = (*build.FLAGS, f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-g", "-O1")
+        build.FLAGS = (
+            *build.FLAGS,
+            f"-fsanitize={sanitizer}",
+            "-fno-omit-frame-pointer",
+            "-g",
+            "-O1",
+        )
         # This process has loaded the sanitizer; with that of threads the compiler would end.
         os.environ.pop("LD_PRELOAD", None)
 
 
 def pytest_report_header() -> str:
-    """Names the processor's instruction sets: a setting that asks for more than these changes nothing."""
+    """Names the processor's instruction sets: a setting that asks for more than these changes
+    nothing."""
     cpuinfo = Path("/proc/cpuinfo")
-    flags = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else None
+    flags = (
+        re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(), re.MULTILINE)
+        if cpuinfo.exists()
+        else None
+    )
     has = [flag for flag in PROCESSOR_FLAGS if flags and flag in flags[1].split()]
     settings = [f"{name}={os.environ[name]}" for name in NUMERIC_SETTINGS if name in os.environ]
-    return f"processor: {' '.join(has) or 'unknown'}; {' '.join(settings) or 'no limit on instruction sets'}"
+    return (
+        f"processor: {' '.join(has) or 'unknown'}; "
+        f"{' '.join(settings) or 'no limit on instruction sets'}"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -74,7 +102,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if reporter is None or not session.config.getoption("--fail-on-skip"):
         return
     expected = re.compile("|".join([*EXPECTED_SKIPS, *session.config.getoption("--allow-skip")]))
-    reports = [report for report in reporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)]
+    reports = [
+        report for report in reporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)
+    ]
     unexpected = [report for report in reports if not expected.search(report.longrepr[2])]
     for report in unexpected:
         reporter.write_line(f"unexpected skip: {report.nodeid}: {report.longrepr[2]}", red=True)

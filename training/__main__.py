@@ -1,4 +1,5 @@
-"""Command line of training: `python -m training train RECIPE FOLDER`, then `package RECIPE FOLDER WEIGHTS`."""
+"""Command line of training: `python -m training train RECIPE FOLDER`, then `package RECIPE FOLDER
+WEIGHTS`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from training.recipe import Recipe, RecipeError, load_recipe
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one subcommand. Returns the exit status: 0, or 2 for an error in the recipe, the data or the folder."""
+    """Runs one subcommand. Returns the exit status: 0, or 2 for an error in the recipe, the data or
+    the folder."""
     options = _parser().parse_args(arguments)
     try:
         recipe = _recipe_with_overrides(options)
@@ -32,7 +34,8 @@ def _recipe_with_overrides(options: argparse.Namespace) -> Recipe:
 
 
 def _run(options: argparse.Namespace, recipe: Recipe) -> None:
-    # PyTorch loads slowly. Imported here, it does not delay error messages about the command line and the recipe.
+    # PyTorch loads slowly. Imported here, it does not delay error messages about the command line
+    # and the recipe.
     import torch
 
     from training import commands
@@ -47,7 +50,9 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case "train":
             keep_freed_memory()
             if not (0 < options.until <= 1 and options.batch_processes >= 0):
-                raise RecipeError("--until is a share between 0 and 1, and --batch-processes at least 0.")
+                raise RecipeError(
+                    "--until is a share between 0 and 1, and --batch-processes at least 0."
+                )
             places = {"until": options.until, "processes": options.batch_processes}
             commands.train(recipe, options.folder, cooldown=options.cooldown, **places)
         case "shortlist":
@@ -56,35 +61,59 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
             mixture = None if options.mix is None else (options.mix, options.share)
-            package(recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture)
+            package(
+                recipe,
+                options.recipe,
+                options.folder,
+                options.weights,
+                last=options.last,
+                mixture=mixture,
+            )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m training",
-        description="Train a translation model from sentence pairs. Under torchrun each process takes a share of the batches.",
+        description="Train a translation model from sentence pairs. Under torchrun each process "
+        "takes a share of the batches.",
     )
     parser.add_argument("--threads", type=int, help="number of CPU threads (default: all cores)")
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of the recipe's files (default: current folder)"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of the recipe's files (default: current folder)",
     )
     subparsers = parser.add_subparsers(dest="command", required=True)
     commands = {}
     for name, text in (
-        ("prepare", "train the vocabulary and tokenise the pairs into FOLDER; existing files are kept"),
+        (
+            "prepare",
+            "train the vocabulary and tokenise the pairs into FOLDER; existing files are kept",
+        ),
         ("train", "prepare, then train or resume in FOLDER; write log.jsonl and checkpoints there"),
         ("package", "average the last checkpoints of FOLDER and write the model folder WEIGHTS"),
-        ("shortlist", "write the lexical shortlist of the model folder WEIGHTS from the pairs in FOLDER"),
+        (
+            "shortlist",
+            "write the lexical shortlist of the model folder WEIGHTS from the pairs in FOLDER",
+        ),
     ):
         command = commands[name] = subparsers.add_parser(name, help=text, description=text)
         command.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe file (.toml)")
-        command.add_argument("folder", type=Path, metavar="FOLDER", help="working folder of this training")
+        command.add_argument(
+            "folder", type=Path, metavar="FOLDER", help="working folder of this training"
+        )
     train, package = commands["train"], commands["package"]
-    commands["shortlist"].add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder that gets the list")
+    commands["shortlist"].add_argument(
+        "weights", type=Path, metavar="WEIGHTS", help="model folder that gets the list"
+    )
     train.add_argument("--minutes", type=float, help="time budget; replaces the recipe's")
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
     train.add_argument(
-        "--cooldown", type=float, metavar="MINUTES", help="minutes in which the rate falls to zero, from now on"
+        "--cooldown",
+        type=float,
+        metavar="MINUTES",
+        help="minutes in which the rate falls to zero, from now on",
     )
     train.add_argument(
         "--until",
@@ -94,12 +123,22 @@ def _parser() -> argparse.ArgumentParser:
         help="end at this share of the budget, where another recipe resumes",
     )
     train.add_argument(
-        "--batch-processes", type=int, default=0, metavar="N", help="processes that make batches (default: a thread)"
+        "--batch-processes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes that make batches (default: a thread)",
     )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
-    package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")
-    package.add_argument("--mix", type=Path, metavar="MODEL", help="model folder whose weights enter the average")
-    package.add_argument("--share", type=float, help="share of MODEL in the weights, between 0 and 1")
+    package.add_argument(
+        "--last", type=int, default=5, help="number of checkpoints to average (default: 5)"
+    )
+    package.add_argument(
+        "--mix", type=Path, metavar="MODEL", help="model folder whose weights enter the average"
+    )
+    package.add_argument(
+        "--share", type=float, help="share of MODEL in the weights, between 0 and 1"
+    )
     return parser
 
 

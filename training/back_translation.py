@@ -1,9 +1,12 @@
-"""Back-translation (Sennrich et al. 2016): text of one language becomes training pairs whose other side a model wrote.
+"""Back-translation (Sennrich et al. 2016): text of one language becomes training pairs whose other
+side a model wrote.
 
-python -m training.back_translation weights/NAME mono/de.wikipedia.txt.xz DATA/bt-wikipedia.en-de.tsv
+python -m training.back_translation weights/NAME mono/de.wikipedia.txt.xz
+DATA/bt-wikipedia.en-de.tsv
 
-The name of the output gives the other language of the pairs and, up to the first point, their source. The recipe lists
-this source in `[data] files`, `[data.weights]` and `[data.back_translated]`.
+The name of the output gives the other language of the pairs and, up to the first point, their
+source. The recipe lists this source in `[data] files`, `[data.weights]` and
+`[data.back_translated]`.
 """
 
 from __future__ import annotations
@@ -37,20 +40,26 @@ _LONGEST_RATIO = 2.0
 class BackTranslator:
     """Translates text and keeps the pairs that `folder`'s model finds likely in both directions.
 
-    A pair's score is the mean log-probability per token of the translation, plus that of the given text forced from the
-    translation. The share `keep` of every chunk is kept: the pairs with the best scores.
+    A pair's score is the mean log-probability per token of the translation, plus that of the given
+    text forced from the translation. The share `keep` of every chunk is kept: the pairs with the
+    best scores.
     """
 
     def __init__(self, folder: ModelFolder, *, threads: int, keep: float, max_tokens: int) -> None:
         self._config, self._keep, self._max_tokens = folder.model, keep, max_tokens
         self._tokenizer: Tokenizer = folder.load_tokenizer()
-        self._backend = open_backend(folder, library(), slots=_SLOTS, threads=threads, precision="int8")
+        self._backend = open_backend(
+            folder, library(), slots=_SLOTS, threads=threads, precision="int8"
+        )
 
     def pairs(self, texts: Sequence[str], language: str, into: str) -> list[tuple[str, str]]:
-        """Returns (text of `language`, its translation `into` the other language) for the texts that are kept."""
+        """Returns (text of `language`, its translation `into` the other language) for the texts
+        that are kept."""
         sources = [self._tokenizer.encode(text, into).ids for text in texts]
         fitting = [i for i, ids in enumerate(sources) if len(ids) <= self._max_tokens]
-        hypotheses = self._decode([sources[i] for i in fitting], [DecodingOptions(loop_guard=True)] * len(fitting))
+        hypotheses = self._decode(
+            [sources[i] for i in fitting], [DecodingOptions(loop_guard=True)] * len(fitting)
+        )
         chosen = [
             (i, hypothesis)
             for i, hypothesis in zip(fitting, hypotheses, strict=True)
@@ -68,9 +77,13 @@ class BackTranslator:
                 score = float(np.mean(hypothesis.token_scores) + np.mean(back.token_scores))
                 scored.append((score, texts[i], text))
         scored.sort(reverse=True)
-        return [(text, translation) for _, text, translation in scored[: int(self._keep * len(texts))]]
+        return [
+            (text, translation) for _, text, translation in scored[: int(self._keep * len(texts))]
+        ]
 
-    def _decode(self, sources: Sequence[Sequence[int]], options: Sequence[DecodingOptions]) -> list[Hypothesis]:
+    def _decode(
+        self, sources: Sequence[Sequence[int]], options: Sequence[DecodingOptions]
+    ) -> list[Hypothesis]:
         config = self._config
         longest = [replace(item, max_length=2 * self._max_tokens) for item in options]
         results = translate(
@@ -85,7 +98,8 @@ class BackTranslator:
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """Yields the lines of a text file, which may be compressed (.xz), without tabs and surrounding spaces."""
+    """Yields the lines of a text file, which may be compressed (.xz), without tabs and surrounding
+    spaces."""
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:
@@ -94,7 +108,8 @@ def read_sentences(path: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line. Returns the exit status: 0, or 2 for a model or a file that cannot be used."""
+    """Runs the command line. Returns the exit status: 0, or 2 for a model or a file that cannot be
+    used."""
     options = _parser().parse_args(arguments)
     try:
         _run(options)
@@ -110,11 +125,17 @@ def _run(options: argparse.Namespace) -> None:
     into = "en" if language == other else other
     name = options.pairs.name.split(".")[0]
     translator = BackTranslator(
-        read_folder(options.model), threads=options.threads, keep=options.keep, max_tokens=options.max_tokens
+        read_folder(options.model),
+        threads=options.threads,
+        keep=options.keep,
+        max_tokens=options.max_tokens,
     )
     last = None if options.limit is None else options.skip + options.limit
     sentences = islice(read_sentences(options.sentences), options.skip, last)
-    with options.pairs.open("a", encoding="utf-8") as file, tqdm(unit=" sentences", initial=options.skip) as bar:
+    with (
+        options.pairs.open("a", encoding="utf-8") as file,
+        tqdm(unit=" sentences", initial=options.skip) as bar,
+    ):
         while chunk := list(islice(sentences, _CHUNK)):
             for text, translation in translator.pairs(chunk, language, into):
                 english, foreign = (translation, text) if into == "en" else (text, translation)
@@ -129,13 +150,24 @@ def _parser() -> argparse.ArgumentParser:
         description="Translate monolingual text and append the pairs to PAIRS.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="model folder that translates")
-    parser.add_argument("sentences", type=Path, metavar="SENTENCES", help="text file, one sentence a line; may be .xz")
+    parser.add_argument(
+        "sentences",
+        type=Path,
+        metavar="SENTENCES",
+        help="text file, one sentence a line; may be .xz",
+    )
     parser.add_argument("pairs", type=Path, metavar="PAIRS", help="output, named SOURCE.en-XX.tsv")
     parser.add_argument("--language", help="language of the sentences (default: XX)")
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="sentences to leave out, to resume")
+    parser.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="sentences to leave out, to resume"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="sentences to read (default: all)")
-    parser.add_argument("--keep", type=float, default=0.75, help="share of the pairs that is kept (default: 0.75)")
-    parser.add_argument("--max-tokens", type=int, default=80, help="longest sentence in tokens (default: 80)")
+    parser.add_argument(
+        "--keep", type=float, default=0.75, help="share of the pairs that is kept (default: 0.75)"
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=80, help="longest sentence in tokens (default: 80)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="number of CPU threads (default: 1)")
     return parser
 

@@ -24,7 +24,8 @@ _WAIT = timedelta(hours=12)
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
-    """Writes vocabulary, training shard and development shard to `folder`. Keeps files that exist."""
+    """Writes vocabulary, training shard and development shard to `folder`. Keeps files that
+    exist."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
     if not tokenizer.exists() and recipe.vocabulary.start is not None:
@@ -34,25 +35,37 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         train_vocabulary(recipe, folder)
     if not shard_file(folder, "pairs").exists():
         shard = tokenise(recipe, tokenizer)
-        print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
+        print(
+            f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other "
+            "tokens."
+        )
         shard.save(folder, "pairs")
     if recipe.data.development and not shard_file(folder, "development").exists():
-        data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
+        data = dataclasses.replace(
+            recipe.data, files=recipe.data.development, weights={}, default_weight=1.0
+        )
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
 def train(
-    recipe: Recipe, folder: Path, *, cooldown: float | None = None, until: float = 1.0, processes: int = 0
+    recipe: Recipe,
+    folder: Path,
+    *,
+    cooldown: float | None = None,
+    until: float = 1.0,
+    processes: int = 0,
 ) -> None:
-    """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is used up. In a `cooldown`
-    the rate falls to zero in so many minutes. `processes` make the batches of a rank.
+    """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is
+    used up. In a `cooldown` the rate falls to zero in so many minutes. `processes` make the batches
+    of a rank.
 
-    Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
-    checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
-    fit together.
+    Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current
+    step with a checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError
+    if recipe, data and folder do not fit together.
     """
     rank, count = rank_and_world_size()
-    device = training_device()  # chosen before NCCL starts, which otherwise takes the first GPU in every rank
+    # chosen before NCCL starts, which otherwise takes the first GPU in every rank
+    device = training_device()
     gpu = device if device.type == "cuda" else None
     if count > 1:
         distributed.init_process_group("nccl" if gpu else "gloo", timeout=_WAIT, device_id=gpu)
@@ -62,7 +75,9 @@ def train(
             cooling(recipe, folder, cooldown)  # writes its beginning for all ranks
     if count > 1:
         distributed.barrier()
-    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown), folder, processes)
+    trainer = build_trainer(
+        recipe if cooldown is None else cooling(recipe, folder, cooldown), folder, processes
+    )
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
     trainer.run(until)
@@ -72,12 +87,16 @@ def train(
 
 
 def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
-    """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line about it.
+    """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line
+    about it.
 
     Raises RecipeError if the model has another vocabulary than the training in `folder`.
     """
     tokenizer = weights / "tokenizer.model"
-    if not tokenizer.is_file() or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes():
+    if (
+        not tokenizer.is_file()
+        or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes()
+    ):
         raise RecipeError(f"{weights} does not have the vocabulary of {folder}.")
     shortlist = build_shortlist(recipe, folder)
     shortlist.write(weights)

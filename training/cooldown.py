@@ -14,16 +14,21 @@ from training.recipe import Recipe, RecipeError
 
 _FILE = "branch.json"
 _CHECKPOINTS, _KEPT = 10, 3
-"""Number of checkpoints written during the cool-down, and number of checkpoints kept for averaging."""
+"""Number of checkpoints written during the cool-down, and number of checkpoints kept for
+averaging."""
 
 
 def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
-    """Returns the recipe of the cool-down in `folder`: the rate falls to zero in `minutes` from the checkpoint that it had at the
-    first call. Raises RecipeError if it has none."""
+    """Returns the recipe of the cool-down in `folder`: the rate falls to zero in `minutes` from the
+    checkpoint that it had at the first call. Raises RecipeError if it has none."""
     if not checkpoints(folder):
-        raise RecipeError(f"{folder} has no checkpoint to cool down; copy the folder of a training there.")
+        raise RecipeError(
+            f"{folder} has no checkpoint to cool down; copy the folder of a training there."
+        )
     if not (folder / _FILE).exists():
-        (folder / _FILE).write_text(json.dumps({"seconds": read_progress(folder).seconds}) + "\n", encoding="utf-8")
+        (folder / _FILE).write_text(
+            json.dumps({"seconds": read_progress(folder).seconds}) + "\n", encoding="utf-8"
+        )
     began = float(json.loads((folder / _FILE).read_text(encoding="utf-8"))["seconds"]) / 60
     train = replace(
         recipe.train,

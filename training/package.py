@@ -1,4 +1,5 @@
-"""Packaging of a training: the average of its last checkpoints as a model folder, with a summary."""
+"""Packaging of a training: the average of its last checkpoints as a model folder, with a
+summary."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ def package(
     last: int = 5,
     mixture: tuple[Path, float] | None = None,
 ) -> None:
-    """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and rounded, config, tokenizer,
-    recipe and a summary of the training. With `mixture`, (model folder, share between 0 and 1), the
-    weights of a finished model have this share of the packaged ones.
+    """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and
+    rounded, config, tokenizer, recipe and a summary of the training. With `mixture`, (model folder,
+    share between 0 and 1), the weights of a finished model have this share of the packaged ones.
 
-    Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
-    mixture cannot be made.
+    Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or
+    FolderError if the mixture cannot be made.
     """
     if last < 1:
         raise RecipeError("--last must be at least 1.")
@@ -72,7 +73,9 @@ def package(
     save_model(served, transformer.eval(), dtype=torch.float16, file_bytes=_FILE_BYTES)
     shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
     shutil.copyfile(recipe_file, weights / "recipe.toml")
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     summary = _summary(lines, folder)
     if mixture is not None:
         summary["mixture"] = {"model": mixture[0].name, "share": mixture[1]}
@@ -80,7 +83,8 @@ def package(
 
 
 def average(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Returns the mean of the weights of several checkpoints in float32 (the paper, section 6.1, averages the last 5).
+    """Returns the mean of the weights of several checkpoints in float32 (the paper, section 6.1,
+    averages the last 5).
 
     Raises RecipeError if `files` is empty.
     """
@@ -96,8 +100,9 @@ def average(files: Sequence[Path]) -> dict[str, Tensor]:
 def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> dict[str, Tensor]:
     """Returns (1 - share) * weights + share * other, for every tensor.
 
-    A mean of two models trained from one start is often better than each of them (Wortsman et al. 2022, model soups).
-    Raises RecipeError for a share outside 0 to 1 and for models of another shape.
+    A mean of two models trained from one start is often better than each of them (Wortsman et al.
+    2022, model soups). Raises RecipeError for a share outside 0 to 1 and for models of another
+    shape.
     """
     if not 0.0 < share < 1.0:
         raise RecipeError(f"The share of a mixture must be between 0 and 1, not {share:g}.")
@@ -105,19 +110,25 @@ def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> d
         name: tensor.shape for name, tensor in other.items()
     }:
         raise RecipeError("The models of a mixture must have the same shape and vocabulary.")
-    return {name: torch.lerp(tensor, other[name].float(), share) for name, tensor in weights.items()}
+    return {
+        name: torch.lerp(tensor, other[name].float(), share) for name, tensor in weights.items()
+    }
 
 
 def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the weights with every number of a matrix rounded to MANTISSA_BITS bits, so that a compressed copy of the
-    file is smaller by a third. The error is about that of int8."""
+    """Returns the weights with every number of a matrix rounded to MANTISSA_BITS bits, so that a
+    compressed copy of the file is smaller by a third. The error is about that of int8."""
     scale = 2.0 ** (MANTISSA_BITS + 1)
 
     def one(tensor: Tensor) -> Tensor:
-        mantissa, exponent = torch.frexp(tensor)  # mantissas from 0.5 to 1, whose first bit is not stored
+        # mantissas from 0.5 to 1, whose first bit is not stored
+        mantissa, exponent = torch.frexp(tensor)
         return torch.ldexp((mantissa * scale).round() / scale, exponent)
 
-    return {name: one(tensor.float()) if tensor.dim() > 1 else tensor for name, tensor in weights.items()}
+    return {
+        name: one(tensor.float()) if tensor.dim() > 1 else tensor
+        for name, tensor in weights.items()
+    }
 
 
 def _formality(recipe: Recipe) -> tuple[str, ...]:
@@ -131,7 +142,9 @@ def _formality(recipe: Recipe) -> tuple[str, ...]:
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
     """Returns steps, tokens, time and development losses of the training, for the model card."""
     shard = Shard.load(folder, "pairs")
-    counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
+    counts = torch.bincount(
+        torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)
+    ).tolist()
     speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
     return {
         "steps": lines[-1]["step"],

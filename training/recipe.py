@@ -15,24 +15,27 @@ FROM_VOCABULARY = {"vocab_size", "pad_id", "unk_id", "bos_id", "eos_id", "decode
 
 
 class RecipeError(ValueError):
-    """The recipe or its folder cannot be used. The message names the key, file or folder at fault."""
+    """The recipe or its folder cannot be used. The message names the key, file or folder at
+    fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRecipe:
     """Section [data]: the sentence pairs.
 
-    - `files`: .tsv or .tsv.xz files of lines `source TAB english TAB other`, named NAME.en-XX or en-XX[.more].
+    - `files`: .tsv or .tsv.xz files of lines `source TAB english TAB other`, named NAME.en-XX or
+      en-XX[.more].
     - `development`: files for validation, which may have lines `english TAB other`.
     - `weights`: how often a pair of a source is used per epoch; `default_weight` for other sources.
     - `temperature`: above 1, small directions are repeated more often; see `sampling`.
     - `max_tokens`: longer pairs are left out, and those of very unequal lengths.
     - `augment`: the share of pairs for each kind of augmentation; see `augment`.
-    - `formality`: sources whose pairs always get the symbol of their form of address if it is certain.
-    - `back_translated`: sources whose texts of one side a model wrote, with the only direction they are used in, such as
-      "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
-    - `one_way`: further sources with the only direction they are used in, such as dictionaries, whose headwords are of one
-      language.
+    - `formality`: sources whose pairs always get the symbol of their form of address if it is
+      certain.
+    - `back_translated`: sources whose texts of one side a model wrote, with the only direction they
+      are used in, such as "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
+    - `one_way`: further sources with the only direction they are used in, such as dictionaries,
+      whose headwords are of one language.
     """
 
     files: tuple[str, ...] = ()
@@ -49,10 +52,11 @@ class DataRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyRecipe:
-    """Section [vocabulary]: a joint SentencePiece vocabulary with byte fallback and `model.symbols`.
+    """Section [vocabulary]: a joint SentencePiece vocabulary with byte fallback and
+    `model.symbols`.
 
-    `size` is the number of pieces, `sentences` the largest number of sentences it is trained on. With `start`, a model
-    folder, its vocabulary is used instead.
+    `size` is the number of pieces, `sentences` the largest number of sentences it is trained on.
+    With `start`, a model folder, its vocabulary is used instead.
     """
 
     start: str | None = None
@@ -66,18 +70,24 @@ class TrainRecipe:
 
     - `start`: a model folder with the initial weights; random weights without it.
     - `optimizer`: "adam" or "muon"; see `build_optimizers`.
-    - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays constant, and decays to zero
-      over the last `decay` share of the budget. "linear" warms up, and falls linearly to zero over the whole budget.
+    - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays
+      constant, and decays to zero over the last `decay` share of the budget. "linear" warms up, and
+      falls linearly to zero over the whole budget.
     - `rate`: Adam's peak rate in "wsd" and "linear"; `matrix_rate`: Muon's.
-    - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections; without it Muon does.
-    - `logit_bound`: limit of attention logits (see `qk_clip`), applied every `logit_steps` steps; 0 for no limit.
-    - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads cannot attend to, and
-      likewise the last (end of sentence). Heads that learn nothing else attend to these.
-    - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include validation.
+    - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections;
+      without it Muon does.
+    - `logit_bound`: limit of attention logits (see `qk_clip`), applied every `logit_steps` steps; 0
+      for no limit.
+    - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads
+      cannot attend to, and likewise the last (end of sentence). Heads that learn nothing else
+      attend to these.
+    - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include
+      validation.
     - `batch_tokens`: padded target tokens of one optimiser step.
     - `align`: batch widths are multiples of it; 8 suits a GPU.
     - `checkpoint_minutes`, `keep`: interval of checkpoints, and number of checkpoints kept.
-    - `validate_minutes`, `validate_sentences`: interval of validation, and sentences per development file and direction.
+    - `validate_minutes`, `validate_sentences`: interval of validation, and sentences per
+      development file and direction.
     """
 
     start: str | None = None
@@ -106,8 +116,8 @@ class TrainRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`. `segment_length` and
-    `generation` are those of the packaged model folder (`ModelFolder`)."""
+    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`.
+    `segment_length` and `generation` are those of the packaged model folder (`ModelFolder`)."""
 
     name: str
     languages: tuple[str, ...]
@@ -128,9 +138,11 @@ class Recipe:
 
 
 def load_recipe(path: Path, data: Path | None = None) -> Recipe:
-    """Reads and checks a recipe. Its file names are relative to `data`, by default the current folder.
+    """Reads and checks a recipe. Its file names are relative to `data`, by default the current
+    folder.
 
-    Raises RecipeError or another ValueError, which names the wrong key, and OSError if the file cannot be read.
+    Raises RecipeError or another ValueError, which names the wrong key, and OSError if the file
+    cannot be read.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -161,7 +173,9 @@ def _check_shape(recipe: Recipe) -> None:
     """Raises ValueError for a wrong preset, section [model] or `segment_length`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
-    _check_keys(recipe.model, {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY, "[model]")
+    _check_keys(
+        recipe.model, {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY, "[model]"
+    )
     try:
         shape = PRESETS[recipe.preset](recipe.vocabulary.size, **recipe.model)
     except ConfigError as error:
@@ -173,26 +187,34 @@ def _check_shape(recipe: Recipe) -> None:
 
 
 def _check_directions(recipe: Recipe) -> None:
-    """Raises RecipeError for a direction that the languages do not have, and for a source that has two."""
+    """Raises RecipeError for a direction that the languages do not have, and for a source that has
+    two."""
     directions = ["-".join(pair) for pair in recipe.directions]
     data = recipe.data
     for key, sources in (("one_way", data.one_way), ("back_translated", data.back_translated)):
         if unknown := sorted(set(map(str, sources.values())) - set(directions)):
             raise RecipeError(
-                f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(directions)}."
+                f"[data.{key}] has {unknown[0]!r}, which is none of the directions "
+                f"{', '.join(directions)}."
             )
     if both := sorted(data.one_way.keys() & data.back_translated.keys()):
-        raise RecipeError(f"{both[0]} is in [data.one_way] and in [data.back_translated]; leave one out.")
+        raise RecipeError(
+            f"{both[0]} is in [data.one_way] and in [data.back_translated]; leave one out."
+        )
 
 
 def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:
-    files, development = (tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development))
+    files, development = (
+        tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development)
+    )
     return replace(recipe, files=files, development=development)
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:
     _check_keys(table, {item.name for item in fields(kind)}, f"[{name}]")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+    return kind(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    )
 
 
 def _check_keys(table: dict[str, Any], names: set[str], where: str) -> None:

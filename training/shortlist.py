@@ -1,7 +1,9 @@
-"""The lexical shortlist of a trained model, from its training pairs: the pieces that a source piece is translated to.
+"""The lexical shortlist of a trained model, from its training pairs: the pieces that a source piece
+is translated to.
 
-Each direction has its own lexicon (`lexicon`), learned on pairs as the training sees them: drawn by the recipe's weights and
-augmented. The lists depend on the vocabulary and the pairs, not on the weights.
+Each direction has its own lexicon (`lexicon`), learned on pairs as the training sees them: drawn by
+the recipe's weights and augmented. The lists depend on the vocabulary and the pairs, not on the
+weights.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ _SPACE = "\u2581"
 
 
 def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:
-    """Returns the shortlist of the models that are trained in `folder`, with a table for each target language. Each target
-    language has common targets: its frequent pieces and its digits, signs and bytes.
+    """Returns the shortlist of the models that are trained in `folder`, with a table for each
+    target language. Each target language has common targets: its frequent pieces and its digits,
+    signs and bytes.
 
     Raises RecipeError where the training shard lacks pairs of a direction.
     """
@@ -57,20 +60,27 @@ def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:
             written = np.concatenate([target for _, target in pairs])
             shares[tag] += np.bincount(written, minlength=vocabulary) / len(written)
     always = _signs(processor)
-    tables = [_table(tag, learned, _common(shares[tag], always, ids), vocabulary) for tag, learned in lexicons.items()]
-    counts = np.concatenate([np.bincount(table // vocabulary, minlength=vocabulary) for table in tables])
+    tables = [
+        _table(tag, learned, _common(shares[tag], always, ids), vocabulary)
+        for tag, learned in lexicons.items()
+    ]
+    counts = np.concatenate(
+        [np.bincount(table // vocabulary, minlength=vocabulary) for table in tables]
+    )
     targets = np.concatenate([table % vocabulary for table in tables]).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Shortlist(offsets, targets, 0, True, vocabulary, tuple(lexicons), by_default=True)
 
 
 def _read(batches: Batches, ids: SpecialIds, ways: set[int]) -> dict[int, list[tuple[Ids, Ids]]]:
-    """Returns up to _PAIRS pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
+    """Returns up to _PAIRS pairs by their language tag, one of `ways`. Only the sources have the
+    tag and the end."""
     by_tag: dict[int, list[tuple[Ids, Ids]]] = {tag: [] for tag in sorted(ways)}
     for epoch, _, batch in batches.stream():
         if epoch > 0:  # the shard has no more pairs
             break
-        for source, target in zip(batch.source.numpy(), batch.target.numpy()[:, 1:], strict=True):  # without the start
+        # without the start
+        for source, target in zip(batch.source.numpy(), batch.target.numpy()[:, 1:], strict=True):
             pair = source[source != PADDING], target[(target != PADDING) & (target != ids.end)]
             pairs = by_tag[int(pair[0][0])]
             if len(pairs) < _PAIRS and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
@@ -86,11 +96,17 @@ def _signs(processor: sentencepiece.SentencePieceProcessor) -> NDArray[np.bool_]
     """Returns True for pieces of one digit, one sign or one byte (V)."""
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     texts = (piece.lstrip(_SPACE) for piece in pieces)
-    return np.array([(len(text) == 1 and not text.isalpha()) or processor.is_byte(i) for i, text in enumerate(texts)])
+    return np.array(
+        [
+            (len(text) == 1 and not text.isalpha()) or processor.is_byte(i)
+            for i, text in enumerate(texts)
+        ]
+    )
 
 
 def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialIds) -> Ids:
-    """Returns the most frequent targets, and those of `always` that occur: a character of several bytes stays whole."""
+    """Returns the most frequent targets, and those of `always` that occur: a character of several
+    bytes stays whole."""
     chosen = always & (share > 0)
     chosen[np.argsort(-share, kind="stable")[:_FREQUENT]] = True
     chosen &= share > 0
@@ -99,7 +115,8 @@ def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialI
 
 
 def extended(shortlist: Shortlist, pairs: Sequence[tuple[Ids, Ids]]) -> Shortlist:
-    """Returns a shortlist that also allows what tokens are translated to in `pairs` (source, target) of one direction."""
+    """Returns a shortlist that also allows what tokens are translated to in `pairs` (source,
+    target) of one direction."""
     tag, vocabulary = int(pairs[0][0][0]), shortlist.vocabulary
     if shortlist.tags and tag not in shortlist.tags:
         return shortlist
@@ -115,12 +132,14 @@ def extended(shortlist: Shortlist, pairs: Sequence[tuple[Ids, Ids]]) -> Shortlis
 
 
 def _table(tag: int, lexicons: Sequence[Lexicon], common: Ids, vocabulary: int) -> Ids:
-    """Returns the entries of a table in order, as source * V + target: the common targets for the tag, and for every
-    other token its _BEST further ones of each lexicon."""
+    """Returns the entries of a table in order, as source * V + target: the common targets for the
+    tag, and for every other token its _BEST further ones of each lexicon."""
     entries = [tag * vocabulary + common]
     for sources, targets, probabilities in lexicons:
         own = np.flatnonzero(~np.isin(targets, common) & (sources != tag))
         order = own[np.lexsort((targets[own], -probabilities[own], sources[own]))]
-        order = order[np.arange(len(order)) - np.searchsorted(sources[order], sources[order]) < _BEST]
+        order = order[
+            np.arange(len(order)) - np.searchsorted(sources[order], sources[order]) < _BEST
+        ]
         entries.append(sources[order] * vocabulary + targets[order])
     return np.unique(np.concatenate(entries))

@@ -13,7 +13,23 @@ Links = set[Link]
 
 _TIGHT_LEFT = re.compile(r"[.,;:!?%)\]»]+|'\w*|n't")
 _TIGHT_RIGHT = frozenset("([«$")
-_ELIDED = frozenset({"le", "je", "me", "te", "se", "ne", "de", "que", "ce", "jusque", "lorsque", "puisque", "quoique"})
+_ELIDED = frozenset(
+    {
+        "le",
+        "je",
+        "me",
+        "te",
+        "se",
+        "ne",
+        "de",
+        "que",
+        "ce",
+        "jusque",
+        "lorsque",
+        "puisque",
+        "quoique",
+    }
+)
 _VOWEL = re.compile(r"[aeiouyhàâéèêëîïôöùûœæ]", re.IGNORECASE)
 _NO_ELISION = re.compile(
     r"haut|hauss|hasard|héros$|huit|hont|hain|hors|holland|hall|halt|handicap|hiérarch|heurt|hon\.|onz|oui"
@@ -34,7 +50,8 @@ _FUSED = {
 
 @dataclass(frozen=True, slots=True)
 class GoldPair:
-    """Two tokenised sentences and their links (first, second) with indices from 0; `possible` includes `sure`."""
+    """Two tokenised sentences and their links (first, second) with indices from 0; `possible`
+    includes `sure`."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
@@ -44,8 +61,8 @@ class GoldPair:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A detokenised sentence. `spans` are the character ranges of its words; `tokens` are the indices of the tokens of
-    each word: one, or two for French contractions ("du" for "de le")."""
+    """A detokenised sentence. `spans` are the character ranges of its words; `tokens` are the
+    indices of the tokens of each word: one, or two for French contractions ("du" for "de le")."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
@@ -53,8 +70,8 @@ class Written:
 
 
 def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
-    """Converts links between words to links between tokens. Two words that are linked to a French contraction are linked
-    to its two tokens in their order ("of the" to "de le", written "du")."""
+    """Converts links between words to links between tokens. Two words that are linked to a French
+    contraction are linked to its two tokens in their order ("of the" to "de le", written "du")."""
     pairs, found = set(links), set()
     for a, b in pairs:
         ours, theirs = first.tokens[a], second.tokens[b]
@@ -65,8 +82,8 @@ def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
 
 
 def own_words(sentence: Written) -> Written:
-    """Returns a sentence with the words that the server finds in its text, each with the tokens of the gold words that it
-    overlaps."""
+    """Returns a sentence with the words that the server finds in its text, each with the tokens of
+    the gold words that it overlaps."""
     found = word_spans(sentence.text)
     return Written(
         sentence.text,
@@ -84,14 +101,18 @@ def own_words(sentence: Written) -> Written:
 
 
 def written(tokens: Sequence[str], language: str) -> Written:
-    """Detokenises a sentence: no space before a comma, a capital at the start, and in French the elisions and
-    contractions that the gold tokens undo ("le argent de les" is "l'argent des")."""
+    """Detokenises a sentence: no space before a comma, a capital at the start, and in French the
+    elisions and contractions that the gold tokens undo ("le argent de les" is "l'argent des")."""
     text, glued = "", True
     spans: list[tuple[int, int]] = []
     numbers: list[tuple[int, ...]] = []
     at = 0
     while at < len(tokens):
-        before, now, after = tokens[at - 1] if at else "", tokens[at], tokens[at + 1] if at + 1 < len(tokens) else ""
+        before, now, after = (
+            tokens[at - 1] if at else "",
+            tokens[at],
+            tokens[at + 1] if at + 1 < len(tokens) else "",
+        )
         count, word, elided = _french(tokens, at) if language == "fr" else (1, now, False)
         hyphen = now == "-" and before[-1:].isalnum() and after[:1].isalnum()
         if not (glued or hyphen or _TIGHT_LEFT.fullmatch(word) or before in _TIGHT_RIGHT):
@@ -104,7 +125,8 @@ def written(tokens: Sequence[str], language: str) -> Written:
 
 
 def _french(tokens: Sequence[str], at: int) -> tuple[int, str, bool]:
-    """Returns the number of tokens from `at` that form one word, the word, and whether it is joined to the next."""
+    """Returns the number of tokens from `at` that form one word, the word, and whether it is joined
+    to the next."""
     token, after, third = (tokens[i] if i < len(tokens) else "" for i in (at, at + 1, at + 2))
     fused = _FUSED.get((token.lower(), after))
     if fused and not (after == "le" and _elides(after, third)):
@@ -113,11 +135,16 @@ def _french(tokens: Sequence[str], at: int) -> tuple[int, str, bool]:
 
 
 def _elides(token: str, after: str) -> bool:
-    return token.lower() in _ELIDED and _VOWEL.match(after) is not None and _NO_ELISION.match(after.lower()) is None
+    return (
+        token.lower() in _ELIDED
+        and _VOWEL.match(after) is not None
+        and _NO_ELISION.match(after.lower()) is None
+    )
 
 
 def read_hansards(folder: Path) -> list[GoldPair]:
-    """Reads `hansards.en-fr.txt` and `.gold`: sure links `i-j` and possible links `ipj` with indices from 1."""
+    """Reads `hansards.en-fr.txt` and `.gold`: sure links `i-j` and possible links `ipj` with
+    indices from 1."""
     pairs = []
     texts = (folder / "hansards.en-fr.txt").read_text(encoding="utf-8").splitlines()
     golds = (folder / "hansards.en-fr.gold").read_text(encoding="utf-8").splitlines()
@@ -127,13 +154,19 @@ def read_hansards(folder: Path) -> list[GoldPair]:
         found = [(int(link[1]) - 1, int(link[3]) - 1, link[2]) for link in links if link]
         sure = frozenset((i, j) for i, j, kind in found if kind == "-")
         pairs.append(
-            GoldPair(tuple(english.split()), tuple(french.split()), sure, sure | {(i, j) for i, j, _ in found})
+            GoldPair(
+                tuple(english.split()),
+                tuple(french.split()),
+                sure,
+                sure | {(i, j) for i, j, _ in found},
+            )
         )
     return pairs
 
 
 def read_xl_wa(folder: Path) -> list[GoldPair]:
-    """Reads `xl-wa-dev.en-es.tsv`: english TAB spanish TAB i-j ..., sure links with indices from 0."""
+    """Reads `xl-wa-dev.en-es.tsv`: english TAB spanish TAB i-j ..., sure links with indices from
+    0."""
     pairs = []
     for line in (folder / "xl-wa-dev.en-es.tsv").read_text(encoding="utf-8").splitlines():
         english, spanish, gold = line.split("\t")
@@ -146,7 +179,8 @@ SETS = {"hansards": (read_hansards, "en", "fr"), "xl-wa": (read_xl_wa, "en", "es
 
 
 def quality(found: Sequence[Links], gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns AER, precision on possible links and recall of sure links, in percent (Och & Ney 2003)."""
+    """Returns AER, precision on possible links and recall of sure links, in percent (Och & Ney
+    2003)."""
     sure = sum(len(pair.sure) for pair in gold)
     links = sum(map(len, found))
     in_sure = sum(len(a & pair.sure) for a, pair in zip(found, gold, strict=True))

@@ -1,8 +1,10 @@
-"""Sentences with inline tags, translated as HTML: are the tags around the words that `marked_sentences.tsv` accepts?
+"""Sentences with inline tags, translated as HTML: are the tags around the words that
+`marked_sentences.tsv` accepts?
 
-A line of the file has the direction, a class, the sentence, and for each tag a regular expression of the words that it may be
-around in a translation. For an element that is not translated (`code`) these are the words before it. A tag is not judged
-if the translation has none of them. The tags of a sentence differ from each other.
+A line of the file has the direction, a class, the sentence, and for each tag a regular expression
+of the words that it may be around in a translation. For an element that is not translated (`code`)
+these are the words before it. A tag is not judged if the translation has none of them. The tags of
+a sentence differ from each other.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 async def measure(services: Services) -> list[list[object]]:
-    """Returns the rows of the table: of how many tags the translation has acceptable words, and how many are around them."""
+    """Returns the rows of the table: of how many tags the translation has acceptable words, and how
+    many are around them."""
     options = default_options(services.settings)
     counts: Counter[tuple[str, str]] = Counter()
     for line in SENTENCES.read_text(encoding="utf-8").splitlines():
@@ -39,7 +42,12 @@ async def measure(services: Services) -> list[list[object]]:
         words = {tag[0]: words for tag, words in zip(STARTS.finditer(text), accepted, strict=True)}
         first, second = direction.split("-")
         request = TranslationRequest(
-            texts=(text,), source=first, target=second, format="html", storage="none", options=options
+            texts=(text,),
+            source=first,
+            target=second,
+            format="html",
+            storage="none",
+            options=options,
         )
         for method, parts in METHODS.items():
             with patch.multiple(alignment, **parts):
@@ -55,8 +63,13 @@ async def measure(services: Services) -> list[list[object]]:
 
 
 def judged(translation: str, tag: str, accepted: str) -> bool | None:
-    """Returns whether a tag of HTML is around accepted words, or an element behind them; None if there are no such words."""
-    if not re.search(rf"(?<!\w)(?:{accepted})(?:(?<=\W)|(?!\w))", " ".join(_words(translation).split()), re.IGNORECASE):
+    """Returns whether a tag of HTML is around accepted words, or an element behind them; None if
+    there are no such words."""
+    if not re.search(
+        rf"(?<!\w)(?:{accepted})(?:(?<=\W)|(?!\w))",
+        " ".join(_words(translation).split()),
+        re.IGNORECASE,
+    ):
         return None
     before, _, after = translation.partition(tag)
     if "</" in tag:

@@ -1,4 +1,5 @@
-"""Reads development sets: files `SET.en-XX.tsv` with one `english TAB other` pair per line, used in both directions."""
+"""Reads development sets: files `SET.en-XX.tsv` with one `english TAB other` pair per line, used in
+both directions."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _NAME = re.compile(r"(?P<name>.+)\.en-(?P<language>[A-Za-z]{2,3}(-[A-Za-z]+)?)\.
 
 @dataclass(frozen=True, slots=True)
 class DevelopmentSet:
-    """One set in one direction: `sources[i]` in language `source` has the reference `references[i]` in language
-    `target`."""
+    """One set in one direction: `sources[i]` in language `source` has the reference `references[i]`
+    in language `target`."""
 
     name: str
     source: str
@@ -27,9 +28,11 @@ class DevelopmentSet:
         return f"{self.source}-{self.target}"
 
 
-def read_sets(folder: Path, names: Sequence[str] = (), limit: int | None = None) -> list[DevelopmentSet]:
-    """Returns the sets in `folder` in both directions: those in `names` (all if empty), the first `limit` pairs of
-    each.
+def read_sets(
+    folder: Path, names: Sequence[str] = (), limit: int | None = None
+) -> list[DevelopmentSet]:
+    """Returns the sets in `folder` in both directions: those in `names` (all if empty), the first
+    `limit` pairs of each.
 
     Raises ValueError if a name has no file or a line does not have two columns.
     """
@@ -62,6 +65,8 @@ def _pairs(path: Path, limit: int | None) -> list[list[str]]:
                 break
             columns = line.rstrip("\n").split("\t")
             if len(columns) != 2:
-                raise ValueError(f"Line {number} of {path.name} has {len(columns)} columns; it needs two.")
+                raise ValueError(
+                    f"Line {number} of {path.name} has {len(columns)} columns; it needs two."
+                )
             pairs.append(columns)
     return pairs

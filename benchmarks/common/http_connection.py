@@ -1,5 +1,5 @@
-"""A minimal HTTP/1.1 connection for load generators, which share the machine with the server and must use little
-CPU."""
+"""A minimal HTTP/1.1 connection for load generators, which share the machine with the server and
+must use little CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _UNVERIFIED = ssl._create_unverified_context()  # noqa: S323  see Address
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of an HTTP server. `prefix` is prepended to every path. The certificate of a server with TLS is not
-    checked, because measured servers sign their own."""
+    """Address of an HTTP server. `prefix` is prepended to every path. The certificate of a server
+    with TLS is not checked, because measured servers sign their own."""
 
     host: str
     port: int
@@ -34,8 +34,8 @@ class Address:
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection, opened on first use and reopened after a failure. Unless `cached`, it asks the server
-    to translate even what is in its result cache."""
+    """One keep-alive connection, opened on first use and reopened after a failure. Unless `cached`,
+    it asks the server to translate even what is in its result cache."""
 
     def __init__(self, address: Address, cached: bool = False) -> None:
         self._address = address
@@ -45,19 +45,22 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[tuple[int, dict[bytes, bytes], bytes]] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if no answer can be
-        read."""
+        """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if
+        no answer can be read."""
         status, _, answer = await self.exchange("POST", path, body)
         return status, answer
 
     async def exchange(
         self, method: str, path: str, body: bytes = b"", media_type: str = "application/json"
     ) -> tuple[int, dict[bytes, bytes], bytes]:
-        """Sends a body and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
+        """Sends a body and returns status, headers (lower-case names) and body. Raises the same
+        errors as `post`."""
         address, loop = self._address, asyncio.get_running_loop()
         if self._transport is None:
             ssl_context = _UNVERIFIED if address.tls else None
-            self._transport, _ = await loop.create_connection(lambda: self, address.host, address.port, ssl=ssl_context)
+            self._transport, _ = await loop.create_connection(
+                lambda: self, address.host, address.port, ssl=ssl_context
+            )
         head = (
             f"{method} {address.prefix}{path} HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
             f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{self._headers}\r\n"
@@ -80,7 +83,11 @@ class Connection(asyncio.Protocol):
             try:
                 status, headers = _parse(head)
                 chunked = headers.get(b"transfer-encoding") == b"chunked"
-                if body.endswith(b"\r\n0\r\n\r\n") if chunked else len(body) >= int(headers[b"content-length"]):
+                if (
+                    body.endswith(b"\r\n0\r\n\r\n")
+                    if chunked
+                    else len(body) >= int(headers[b"content-length"])
+                ):
                     self._answer.set_result((status, headers, body))
             except ValueError as error:
                 self._answer.set_exception(error)
@@ -106,7 +113,10 @@ def free_port() -> int:
 
 def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     first, *lines = head.split(b"\r\n")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition(b":") for line in lines)
+    }
     if not {b"content-length", b"transfer-encoding"} & headers.keys():
         raise ValueError("The answer has no Content-Length.")
     return int(first.split(b" ", 2)[1]), headers

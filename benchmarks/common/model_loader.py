@@ -1,4 +1,5 @@
-"""Loads a model folder on the CPU backend (`native`) or on torch, behind the interface that the search uses."""
+"""Loads a model folder on the CPU backend (`native`) or on torch, behind the interface that the
+search uses."""
 
 from __future__ import annotations
 
@@ -42,15 +43,17 @@ def open_model(
     isa: Isa = "auto",
     shortlist: ShortlistUse = "off",
 ) -> OpenModel:
-    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend, which alone uses a `shortlist`. Raises
-    ValueError for a precision that the engine does not support."""
+    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend, which alone uses
+    a `shortlist`. Raises ValueError for a precision that the engine does not support."""
     folder = read_folder(path)
     if engine == "native":
         backend = _native(folder, precision, slots, threads, isa, shortlist)
     else:
         backend = _torch(folder, precision, device, slots, threads)
     directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
-    return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions, folder.generation)
+    return OpenModel(
+        folder.name, folder.model, folder.load_tokenizer(), backend, directions, folder.generation
+    )
 
 
 def _native(
@@ -59,7 +62,9 @@ def _native(
     if precision not in ("float32", "int8"):
         raise ValueError(f"The CPU backend supports float32 and int8, not {precision}.")
     wanted: Precision = "int8" if precision == "int8" else "float32"
-    return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted, shortlist=shortlist)
+    return open_backend(
+        folder, build(isa=isa), slots=slots, threads=threads, precision=wanted, shortlist=shortlist
+    )
 
 
 def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:
@@ -71,7 +76,8 @@ def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads
 
     if precision not in ("float32", "bfloat16", "float16"):
         raise ValueError(
-            f"The torch backend supports float32, bfloat16 and float16; {precision} needs the CPU backend."
+            f"The torch backend supports float32, bfloat16 and float16; {precision} needs the CPU "
+            "backend."
         )
     torch.set_num_threads(threads)
     transformer = load_model(folder, dtype=getattr(torch, precision), device=device)

@@ -34,16 +34,30 @@ def environment() -> dict[str, Any]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Returns a Markdown table with padded columns: text left-aligned, numbers right-aligned, floats with one
-    decimal."""
-    cells = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
-    right = [bool(rows) and isinstance(rows[0][column], int | float) for column in range(len(header))]
-    widths = [max(len(row[column]) for row in [list(header), *cells]) for column in range(len(header))]
+    """Returns a Markdown table with padded columns: text left-aligned, numbers right-aligned,
+    floats with one decimal."""
+    cells = [
+        [f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows
+    ]
+    right = [
+        bool(rows) and isinstance(rows[0][column], int | float) for column in range(len(header))
+    ]
+    widths = [
+        max(len(row[column]) for row in [list(header), *cells]) for column in range(len(header))
+    ]
     lines = [
-        "| " + " | ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)) + " |"
+        "| "
+        + " | ".join(
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)
+        )
+        + " |"
         for row in [list(header), *cells]
     ]
-    rule = "|" + "|".join("-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True)) + "|"
+    rule = (
+        "|"
+        + "|".join("-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True))
+        + "|"
+    )
     return "\n".join([lines[0], rule, *lines[1:]])
 
 

@@ -1,1 +1,2 @@
-"""Speed of the engine compared with CTranslate2 and Hugging Face. `python -m benchmarks.engine --help`."""
+"""Speed of the engine compared with CTranslate2 and Hugging Face. `python -m benchmarks.engine
+--help`."""

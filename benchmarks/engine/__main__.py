@@ -1,11 +1,12 @@
 """Compares this engine with CTranslate2 on the same weights: speed and BLEU by batch size.
 
-    python -m benchmarks.engine --model weights/NAME --data DATA --direction en-de --threads 2 --json engine.json
-    python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
+    python -m benchmarks.engine --model weights/NAME --data DATA --direction en-de --threads 2
+    --json engine.json python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64
+    --threads 2
 
-Every engine runs in a separate process. For each batch size and search the engines take turns (A B A B) on the same
-sentences, and the medians are compared. With --device cuda the same is measured on a GPU, with the backend that the
-server's worker uses.
+Every engine runs in a separate process. For each batch size and search the engines take turns (A B
+A B) on the same sentences, and the medians are compared. With --device cuda the same is measured on
+a GPU, with the backend that the server's worker uses.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ _BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The sentences of a run. A target has at most `limit` tokens. With random weights, which have no `references` and
-    no `decode`, it has exactly `limit` tokens."""
+    """The sentences of a run. A target has at most `limit` tokens. With random weights, which have
+    no `references` and no `decode`, it has exactly `limit` tokens."""
 
     folder: ModelFolder
     sources: list[Ids]
@@ -87,13 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measures all engines in turns at every batch size and search. `ratio` is the speed of this engine divided by
-    theirs at the same precision; `same` is the share of targets that equal this engine's."""
+    """Measures all engines in turns at every batch size and search. `ratio` is the speed of this
+    engine divided by theirs at the same precision; `same` is the share of targets that equal this
+    engine's."""
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         engines = [stack.enter_context(EngineProcess(spec)) for spec in specs]
         cells = [(beam, batch) for beam in options.beams for batch in options.batches]
-        with tqdm(total=len(cells) * len(engines) * (options.rounds + 1), unit="run", disable=None) as bar:
+        with tqdm(
+            total=len(cells) * len(engines) * (options.rounds + 1), unit="run", disable=None
+        ) as bar:
             for beam, batch in cells:
                 count = min(len(work.sources), max(options.least, options.batches_per_run * batch))
                 sources = work.sources[:count]
@@ -119,17 +123,28 @@ def _rows(
     batch: int,
     beam: int,
 ) -> list[dict[str, Any]]:
-    seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    seconds = {
+        name: statistics.median(run.seconds for run in found) for name, found in runs.items()
+    }
     rows = []
     for engine in engines:
         name = engine.spec.name
         targets = runs[name][0].targets
         precision = engine.spec.precision
-        ours = next((own for own in runs if own.startswith("attentive") and own.endswith(f" {precision}")), None)
-        same = None if ours is None else sum(a == b for a, b in zip(targets, runs[ours][0].targets, strict=True))
+        ours = next(
+            (own for own in runs if own.startswith("attentive") and own.endswith(f" {precision}")),
+            None,
+        )
+        same = (
+            None
+            if ours is None
+            else sum(a == b for a, b in zip(targets, runs[ours][0].targets, strict=True))
+        )
         bleu: float | str = "-"
         if work.references is not None and work.decode is not None:
-            bleu = score([work.decode(ids) for ids in targets], work.references[: len(targets)], work.target).bleu
+            bleu = score(
+                [work.decode(ids) for ids in targets], work.references[: len(targets)], work.target
+            ).bleu
         rows.append(
             {
                 "search": "greedy" if beam == 1 else f"beam{beam}",
@@ -156,20 +171,27 @@ def _real_work(options: argparse.Namespace) -> Work:
     if (source, target) not in folder.pairs:
         raise ValueError(f"{folder.name} does not translate {options.direction}.")
     sets = choose(read_sets(options.data, options.sets), [options.direction])
-    pairs = [pair for item in sets for pair in zip(item.sources, item.references, strict=True)][: options.sentences]
+    pairs = [pair for item in sets for pair in zip(item.sources, item.references, strict=True)][
+        : options.sentences
+    ]
     ids = [tokenizer.encode(text, target).ids for text, _ in pairs]
-    keep = [i for i, row in enumerate(ids) if len(row) <= min(folder.model.max_length, options.longest)]
+    keep = [
+        i for i, row in enumerate(ids) if len(row) <= min(folder.model.max_length, options.longest)
+    ]
     sources = [ids[i] for i in keep]
     limit = max(map(len, sources)) + 50
     return Work(folder, list(sources), [pairs[i][1] for i in keep], tokenizer.decode, target, limit)
 
 
 def _random_work(options: argparse.Namespace, scratch: Path) -> Work:
-    # Imported here: the engine processes import this module, and some of them must not import torch.
+    # Imported here: the engine processes import this module, and some of them must not import
+    # torch.
     from benchmarks.engine.random_model import random_sources, write_random_model
 
     folder = write_random_model(scratch / "random", options.random, options.vocabulary)
-    count = min(options.sentences, max(options.least, options.batches_per_run * max(options.batches)))
+    count = min(
+        options.sentences, max(options.least, options.batches_per_run * max(options.batches))
+    )
     sources = random_sources(options.vocabulary, count, options.tokens, folder.model.eos_id)
     return Work(folder, list(sources), None, None, "de", options.tokens)
 
@@ -183,38 +205,68 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
     for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
         kind, _, precision = text.partition(":")
         machine = {"device": options.device, "isa": options.isa, "clock": options.clock}
-        specs.append(Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, **machine))
+        specs.append(
+            Spec(
+                cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, **machine
+            )
+        )
         if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.convert.ctranslate2.export import export_ctranslate2
 
             quantization = None if precision == "float32" else precision
-            export_ctranslate2(folder, scratch / f"ctranslate2-{precision}", quantization=quantization)
+            export_ctranslate2(
+                folder, scratch / f"ctranslate2-{precision}", quantization=quantization
+            )
     return specs
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0]
+    )
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument("--random", metavar="PRESET", help="random weights of this shape: base, big, small")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="vocabulary size of the random model")
-    parser.add_argument("--tokens", type=int, default=32, help="source and target length with random weights")
+    system.add_argument(
+        "--random", metavar="PRESET", help="random weights of this shape: base, big, small"
+    )
+    parser.add_argument(
+        "--vocabulary", type=int, default=32_000, help="vocabulary size of the random model"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=32, help="source and target length with random weights"
+    )
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=2000, help="maximum number of sentences")
     parser.add_argument(
-        "--longest", type=int, default=200, help="maximum source length in tokens; longer sentences are skipped"
+        "--longest",
+        type=int,
+        default=200,
+        help="maximum source length in tokens; longer sentences are skipped",
     )
-    parser.add_argument("--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})"
+    )
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
     parser.add_argument("--batches-per-run", type=int, default=6, help="batches per run ...")
-    parser.add_argument("--least", type=int, default=32, help="... but at least this many sentences")
-    parser.add_argument("--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn")
-    parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
+    parser.add_argument(
+        "--least", type=int, default=32, help="... but at least this many sentences"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn"
+    )
+    parser.add_argument(
+        "--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of all engines, on a CPU")
+    parser.add_argument(
+        "--isa",
+        choices=get_args(Isa),
+        default="auto",
+        help="instruction set of all engines, on a CPU",
+    )
     parser.add_argument(
         "--clock",
         choices=get_args(Clock),

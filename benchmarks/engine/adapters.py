@@ -1,6 +1,7 @@
 """Adapters for the compared engines, all with the same weights: token ids in, token ids out.
 
-Each adapter runs in a separate process and imports only its own library, because memory is measured.
+Each adapter runs in a separate process and imports only its own library, because memory is
+measured.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from model.model_folder import read_folder
 Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers"]
 Clock = Literal["wall", "processor"]
-"""Elapsed seconds or seconds of processor time. With one thread on an otherwise idle core they are equal."""
+"""Elapsed seconds or seconds of processor time. With one thread on an otherwise idle core they are
+equal."""
 LENGTH_PENALTY = 1.0
-"""Exponent of the length by which all engines divide the log-probability of a hypothesis. All of them stop when as many
-hypotheses are finished as the beam is wide (CTranslate2's rule), so that all do the same work."""
+"""Exponent of the length by which all engines divide the log-probability of a hypothesis. All of
+them stop when as many hypotheses are finished as the beam is wide (CTranslate2's rule), so that all
+do the same work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Spec:
 def build(spec: Spec) -> Attentive | CTranslate2:
     """Loads the weights. Raises ValueError for an unknown kind.
 
-    `translate` of an engine returns the best target of each source (ids with language tag and end), at most `batch`
-    sources at a time. A target ends at the end of sentence or after `limit` tokens.
+    `translate` of an engine returns the best target of each source (ids with language tag and end),
+    at most `batch` sources at a time. A target ends at the end of sentence or after `limit` tokens.
     """
     if spec.kind in ("attentive-native", "attentive-torch"):
         return Attentive(spec)
@@ -72,7 +75,9 @@ class Attentive:
             isa=spec.isa,
         )
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
+    def translate(
+        self, sources: Sequence[Ids], batch: int, beam: int, limit: int
+    ) -> list[tuple[int, ...]]:
         from model.search.driver import translate
         from model.search.options import DecodingOptions
 
@@ -98,9 +103,10 @@ class Attentive:
 
 
 class CTranslate2:
-    """CTranslate2's Translator, which sorts by length and forms batches itself. `ctranslate2` uses all threads for one
-    batch (intra_threads). `ctranslate2-workers` uses one worker per thread, which divide a batch among themselves
-    (inter_threads): this has more throughput but does not speed up a single sentence."""
+    """CTranslate2's Translator, which sorts by length and forms batches itself. `ctranslate2` uses
+    all threads for one batch (intra_threads). `ctranslate2-workers` uses one worker per thread,
+    which divide a batch among themselves (inter_threads): this has more throughput but does not
+    speed up a single sentence."""
 
     def __init__(self, spec: Spec) -> None:
         sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # its converters would import torch; they are not used
@@ -121,8 +127,11 @@ class CTranslate2:
         self._source, target = folder_pieces(folder)
         self._ids = {piece: i for i, piece in enumerate(target)}
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # CTranslate2 appends the end of sentence
+    def translate(
+        self, sources: Sequence[Ids], batch: int, beam: int, limit: int
+    ) -> list[tuple[int, ...]]:
+        # CTranslate2 appends the end of sentence
+        pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]
         results = self._translator.translate_batch(
             pieces,
             max_batch_size=max(1, batch // self._workers),

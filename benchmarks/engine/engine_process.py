@@ -18,11 +18,19 @@ from model.backends.cpu.isa import Isa
 _STARTUP_SECONDS = 300.0
 _LIMITS: dict[Isa, dict[str, str]] = {
     "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
-    "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
-    "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+    "avxvnni": {
+        "CT2_FORCE_CPU_ISA": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI",
+        "ATEN_CPU_CAPABILITY": "avx2",
+    },
+    "avx2": {
+        "CT2_FORCE_CPU_ISA": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+    },
 }
-"""Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and torch to an instruction
-set; others have no limit. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
+"""Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and
+torch to an instruction set; others have no limit. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
 
 
 class EngineFailed(RuntimeError):
@@ -31,7 +39,8 @@ class EngineFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Result of one timed call: best targets in the order of the sources, and seconds measured inside the process."""
+    """Result of one timed call: best targets in the order of the sources, and seconds measured
+    inside the process."""
 
     targets: list[tuple[int, ...]]
     seconds: float
@@ -56,7 +65,10 @@ class EngineProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._pipe.close()
         self._process.join(10)
@@ -96,7 +108,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _serve(spec: Spec, pipe: Connection) -> None:
-    """Main function of the process: loads the engine and answers requests until the pipe is closed."""
+    """Main function of the process: loads the engine and answers requests until the pipe is
+    closed."""
     clock = time.process_time if spec.clock == "processor" else time.perf_counter
     try:
         adapter = build(spec)

@@ -1,4 +1,5 @@
-"""Writes a model folder with random weights of any preset, for speed measurements without a trained model."""
+"""Writes a model folder with random weights of any preset, for speed measurements without a trained
+model."""
 
 from __future__ import annotations
 
@@ -15,16 +16,19 @@ from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.transformer import Transformer
 
 _NEVER = -1e4
-"""Bias of the end of sentence. No target ends before the length limit, so that every engine does the same work."""
+"""Bias of the end of sentence. No target ends before the length limit, so that every engine does
+the same work."""
 
 
 def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) -> ModelFolder:
-    """Writes a folder with the shape of `preset` and `vocabulary` pieces to `path`, with Marian's sinusoidal
-    positions."""
+    """Writes a folder with the shape of `preset` and `vocabulary` pieces to `path`, with Marian's
+    sinusoidal positions."""
     path.mkdir(parents=True)
     _write_tokenizer(path)
     pieces = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, vocabulary))]
-    (path / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
+    (path / "vocab.json").write_text(
+        json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8"
+    )
     config: ModelConfig = PRESETS[preset](vocabulary, positions="sinusoidal_half", output_bias=True)
     torch.manual_seed(seed)
     transformer = Transformer(config)
@@ -45,10 +49,14 @@ def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) 
     return read_folder(path)
 
 
-def random_sources(vocabulary: int, count: int, length: int, end: int, seed: int = 1) -> list[tuple[int, ...]]:
+def random_sources(
+    vocabulary: int, count: int, length: int, end: int, seed: int = 1
+) -> list[tuple[int, ...]]:
     """Returns `count` sources of `length` random ids that end with `end`."""
     draw = random.Random(seed)
-    return [(*(draw.randrange(4, vocabulary) for _ in range(length - 1)), end) for _ in range(count)]
+    return [
+        (*(draw.randrange(4, vocabulary) for _ in range(length - 1)), end) for _ in range(count)
+    ]
 
 
 def _write_tokenizer(path: Path) -> None:

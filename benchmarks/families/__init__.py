@@ -1,1 +1,2 @@
-"""Imported models compared with the engines that they come from. `python -m benchmarks.families --help`."""
+"""Imported models compared with the engines that they come from. `python -m benchmarks.families
+--help`."""

@@ -1,14 +1,17 @@
-"""Families of imported models beside the engines that they come from: equal targets, their chrF, and speed on one thread.
+"""Families of imported models beside the engines that they come from: equal targets, their chrF,
+and speed on one thread.
 
     python -m benchmarks.families --model weights/NAME --data DATA --json families.json
     python -m benchmarks.families --firefox FOLDER --package package --data DATA
 
-`--model` is a trained model folder from English to German. It is exported, imported again and compared with transformers
-and with CTranslate2. `--firefox` is a folder with the files of a Firefox model (`model*.bin`, `vocab*.spm`, `lex*.bin`),
-compared with Bergamot in node (`npm pack @browsermt/bergamot-translator@0.4.9`, unpacked in `--package`), a model in
-float32 also in int8. Targets are compared in the precision of the table under the same search settings: how many texts are
-equal, and the chrF of ours beside theirs, of ours and of theirs beside the reference. Speed is in characters per second of
-processor time, greedy, ours in int8; without `--batches` it is not measured.
+`--model` is a trained model folder from English to German. It is exported, imported again and
+compared with transformers and with CTranslate2. `--firefox` is a folder with the files of a Firefox
+model (`model*.bin`, `vocab*.spm`, `lex*.bin`), compared with Bergamot in node (`npm pack
+@browsermt/bergamot-translator@0.4.9`, unpacked in `--package`), a model in float32 also in int8.
+Targets are compared in the precision of the table under the same search settings: how many texts
+are equal, and the chrF of ours beside theirs, of ours and of theirs beside the reference. Speed is
+in characters per second of processor time, greedy, ours in int8; without `--batches` it is not
+measured.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 
 HEADER = tuple(
-    "family|engine|compared in|beam|equal|chrF of both|ours to the reference|theirs to the reference".split("|")
+    "family|engine|compared in|beam|equal|chrF of both|ours to the reference|theirs to the "
+    "reference".split("|")
 )
 SPEED = ("batch", "Attentive", "its engine", "ratio")
 Part = TypeVar("Part")
@@ -66,7 +70,8 @@ class Peer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """An imported model and its own engine on the same `texts`. `search` has the options of the same search."""
+    """An imported model and its own engine on the same `texts`. `search` has the options of the
+    same search."""
 
     name: str
     folder: ModelFolder
@@ -93,16 +98,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.json:
         results = [dict(zip(header, row, strict=True)) for row in rows]
-        report.write(options.json, {"benchmark": "families", "sentences": len(texts), "rows": results})
+        report.write(
+            options.json, {"benchmark": "families", "sentences": len(texts), "rows": results}
+        )
     return 0
 
 
-def measure(family: Family, references: list[str], batches: Sequence[int], turns: int) -> list[tuple[Any, ...]]:
+def measure(
+    family: Family, references: list[str], batches: Sequence[int], turns: int
+) -> list[tuple[Any, ...]]:
     """Returns a row for each beam width, and of the first one for each batch size."""
     slots, rows = max([*batches, 8]) * 4, list[tuple[Any, ...]]()
     precision = family.peer.precision
     engine: Engine = "torch" if precision in HALVES else "native"
-    compared = open_model(family.folder.path, engine=engine, precision=precision, slots=slots, threads=1)
+    compared = open_model(
+        family.folder.path, engine=engine, precision=precision, slots=slots, threads=1
+    )
     for beam in (1, 4):
         ours, theirs = _decode(family, compared, family.texts, beam), family.peer.targets(beam)
         scores = [_chrf(ours, theirs), _chrf(ours, references), _chrf(theirs, references)]
@@ -190,7 +201,9 @@ class Transformers:
         from transformers import MarianMTModel
 
         self.precision = precision
-        self._model: Any = MarianMTModel.from_pretrained(path, dtype=getattr(torch, precision)).eval()  # type: ignore[no-untyped-call]
+        self._model: Any = MarianMTModel.from_pretrained(
+            path, dtype=getattr(torch, precision)
+        ).eval()  # type: ignore[no-untyped-call]
         self._tokenizer = folder.load_tokenizer()
         self._sources = [self._tokenizer.encode_ids(text, "de", "en") for text in texts]
 
@@ -199,7 +212,9 @@ class Transformers:
 
     def speed(self, batch: int, turns: int) -> float:
         parts = _parts(self._sources, batch)
-        return _per_second(lambda: sum(len(t) for part in parts for t in self._generate(part, 1)), turns)
+        return _per_second(
+            lambda: sum(len(t) for part in parts for t in self._generate(part, 1)), turns
+        )
 
     def _generate(self, sources: Sequence[Sequence[int]], beam: int) -> list[str]:
         config = self._model.config
@@ -215,7 +230,9 @@ class Transformers:
         )
         rows = [row[1:] for row in found.tolist()]
         end = config.eos_token_id
-        return [self._tokenizer.decode(row[: row.index(end)] if end in row else row) for row in rows]
+        return [
+            self._tokenizer.decode(row[: row.index(end)] if end in row else row) for row in rows
+        ]
 
 
 class CTranslate2:
@@ -227,7 +244,9 @@ class CTranslate2:
         import ctranslate2
 
         self.precision = precision
-        self._translator = ctranslate2.Translator(str(path), intra_threads=1, compute_type=precision)
+        self._translator = ctranslate2.Translator(
+            str(path), intra_threads=1, compute_type=precision
+        )
         self._tokenizer = folder.load_tokenizer()
         ids = [self._tokenizer.encode_ids(text, "de", "en") for text in texts]
         # CTranslate2 adds the end.
@@ -238,17 +257,22 @@ class CTranslate2:
 
     def speed(self, batch: int, turns: int) -> float:
         parts = _parts(self._sources, batch)
-        return _per_second(lambda: sum(len(t) for part in parts for t in self._translate(part, 1)), turns)
+        return _per_second(
+            lambda: sum(len(t) for part in parts for t in self._translate(part, 1)), turns
+        )
 
     def _translate(self, sources: Sequence[list[str]], beam: int) -> list[str]:
         found = self._translator.translate_batch(
             list(sources), beam_size=beam, max_decoding_length=LONGEST, min_decoding_length=0
         )
-        return [self._tokenizer.decode(self._tokenizer.piece_ids(each.hypotheses[0])) for each in found]
+        return [
+            self._tokenizer.decode(self._tokenizer.piece_ids(each.hypotheses[0])) for each in found
+        ]
 
 
 class Bergamot:
-    """Bergamot in node, which computes Firefox's int8 files in int8 only, and files in float32 in both."""
+    """Bergamot in node, which computes Firefox's int8 files in int8 only, and files in float32 in
+    both."""
 
     name = "Bergamot"
 
@@ -278,7 +302,9 @@ class Bergamot:
         config = {"gemm-precision": self._gemm, **config}
         request = json.dumps({**self._request, "batch": batch, "repeat": repeat, "config": config})
         script = str(Path(__file__).with_name("bergamot.mjs"))
-        done = subprocess.run(["node", script], input=request, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            ["node", script], input=request, stdout=subprocess.PIPE, text=True, check=True
+        )
         return json.loads(done.stdout)
 
 
@@ -287,7 +313,8 @@ def _parts(values: Sequence[Part], size: int) -> list[Sequence[Part]]:
 
 
 def _per_second(run: Callable[[], int], turns: int) -> float:
-    """Returns the units that `run` returns per second of processor time: the median of `turns` after one more."""
+    """Returns the units that `run` returns per second of processor time: the median of `turns`
+    after one more."""
     seconds, units = [], 0
     for _ in range(turns + 1):
         started = time.process_time()
@@ -297,15 +324,27 @@ def _per_second(run: Callable[[], int], turns: int) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.families", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--model", type=Path, help="folder of a trained model that translates English into German")
-    parser.add_argument("--firefox", type=Path, nargs="+", help="folders of Firefox models from English to German")
-    parser.add_argument("--package", type=Path, help="unpacked @browsermt/bergamot-translator, for --firefox")
-    parser.add_argument("--data", type=Path, required=True, help="folder of development sets SET.en-XX.tsv")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.families", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--model", type=Path, help="folder of a trained model that translates English into German"
+    )
+    parser.add_argument(
+        "--firefox", type=Path, nargs="+", help="folders of Firefox models from English to German"
+    )
+    parser.add_argument(
+        "--package", type=Path, help="unpacked @browsermt/bergamot-translator, for --firefox"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of development sets SET.en-XX.tsv"
+    )
     parser.add_argument("--set", default="flores-dev", help="development set")
     parser.add_argument("--sentences", type=int, default=60)
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 32])
-    parser.add_argument("--turns", type=int, default=3, help="counted turns of each engine, after one warm-up turn")
+    parser.add_argument(
+        "--turns", type=int, default=3, help="counted turns of each engine, after one warm-up turn"
+    )
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -1,8 +1,9 @@
-"""HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn: throughput, latency,
-errors.
+"""HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn:
+throughput, latency, errors.
 
-    python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA \\
-        --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --json load.json
+    python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer
+        --data DATA \\ --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5
+        --json load.json
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ from benchmarks.load.closed_loop import Job, Round, jobs, run
 from benchmarks.load.processor_time import Server, Spent
 from model.evaluation import score
 
-_HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
+_HEADER = (
+    "system",
+    "clients",
+    "sentences/s",
+    "p50 ms",
+    "p95 ms",
+    "p99 ms",
+    "requests",
+    "errors",
+    "BLEU",
+)
 _TIMES = ("front us", "workers us")
 """Processor time per request in the listening process and in its child processes."""
 
@@ -59,22 +70,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sources = [text for item in sets for text in item.sources]
         references = [text for item in sets for text in item.references]
         addresses = [Address.parse(url) for url in options.urls]
-        processes = [Server.find(address.port) if options.processor_time else None for address in addresses]
+        processes = [
+            Server.find(address.port) if options.processor_time else None for address in addresses
+        ]
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     source, target = options.direction.split("-", 1)
     is_html = options.format == "html"
-    names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
+    names = [
+        options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)
+    ]
     systems = [
-        System(name, address, jobs(sources, source, target, options.beam_size, options.fields, is_html), server)
+        System(
+            name,
+            address,
+            jobs(sources, source, target, options.beam_size, options.fields, is_html),
+            server,
+        )
         for name, address, server in zip(names, addresses, processes, strict=True)
     ]
     rows = asyncio.run(_measure(systems, options, (references, target)))
     header = _HEADER + (_TIMES if options.processor_time else ())
     print(report.table(header, [[row[name] for name in header] for row in rows]))
     if options.json:
-        settings = {"direction": options.direction, "format": options.format, "beam_size": options.beam_size}
+        settings = {
+            "direction": options.direction,
+            "format": options.format,
+            "beam_size": options.beam_size,
+        }
         report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
     return 0
 
@@ -103,7 +127,9 @@ async def _measure(
                     bar.update()
             for system in systems:
                 row = _row(system.name, clients, rounds[system.name], scored)
-                rows.append(row | (_times(spent[system.name], row["requests"]) if system.processes else {}))
+                rows.append(
+                    row | (_times(spent[system.name], row["requests"]) if system.processes else {})
+                )
     return rows
 
 
@@ -113,16 +139,23 @@ def _times(spent: Spent, requests: int) -> dict[str, float]:
     return dict(zip(_TIMES, (spent.front * per_request, spent.workers * per_request), strict=True))
 
 
-def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str]) -> dict[str, Any]:
+def _row(
+    name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str]
+) -> dict[str, Any]:
     """Returns one row of the table: medians over the rounds and the sum of errors."""
     answers = [answer for item in rounds for answer in item.answers]
-    done = {answer.job.text: _words(answer.translation) for answer in answers if answer.translation is not None}
+    done = {
+        answer.job.text: _words(answer.translation)
+        for answer in answers
+        if answer.translation is not None
+    }
     bleu: float | str = "-"
     references, target = scored
     if done:
         bleu = score([*done.values()], [references[i] for i in done], target).bleu
     latency = {
-        f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds) for share in (50, 95, 99)
+        f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds)
+        for share in (50, 95, 99)
     }
     return {
         "system": name,
@@ -143,33 +176,53 @@ def _words(translation: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn")
-    parser.add_argument("--names", nargs="+", default=[], help="names of the servers in the results")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.load", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument(
+        "urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn"
+    )
+    parser.add_argument(
+        "--names", nargs="+", default=[], help="names of the servers in the results"
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
+    parser.add_argument(
+        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
+    )
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
     parser.add_argument(
-        "--format", choices=("text", "html"), default="text", help="html: each sentence has one or two tags"
+        "--rounds", type=int, default=2, help="rounds per number of clients and server"
     )
-    parser.add_argument("--beam-size", type=int, help="beam_size of each request (a field of this server)")
+    parser.add_argument(
+        "--format",
+        choices=("text", "html"),
+        default="text",
+        help="html: each sentence has one or two tags",
+    )
+    parser.add_argument(
+        "--beam-size", type=int, help="beam_size of each request (a field of this server)"
+    )
     parser.add_argument(
         "--fields",
         type=json.loads,
         default={},
         metavar="JSON",
-        help='more fields of each request; use {"max_length": 32, "loop_guard": false} with random weights',
+        help='more fields of each request; use {"max_length": 32, "loop_guard": false} with random '
+        "weights",
     )
     parser.add_argument(
         "--processor-time",
         action="store_true",
         help="also measure the processor time per request (server on the same machine)",
     )
-    parser.add_argument("--cached", action="store_true", help="accept answers from the server's result cache")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
+    parser.add_argument(
+        "--cached", action="store_true", help="accept answers from the server's result cache"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, help="seconds after which a request counts as failed"
+    )
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -1,9 +1,11 @@
-"""Compares this server with LibreTranslate on the same weights, in turns: throughput, latency and processor time.
+"""Compares this server with LibreTranslate on the same weights, in turns: throughput, latency and
+processor time.
 
-    python -m benchmarks.load.beside_libretranslate --model weights/NAME --python LT/bin/python --data DATA --sets tatoeba-dev
+    python -m benchmarks.load.beside_libretranslate --model weights/NAME --python LT/bin/python
+    --data DATA --sets tatoeba-dev
 
-LT is an environment with `pip install libretranslate==1.9.6`. The model is exported as Argos packages in int8. Both
-servers compute with `--threads` threads.
+LT is an environment with `pip install libretranslate==1.9.6`. The model is exported as Argos
+packages in int8. Both servers compute with `--threads` threads.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ COMPARISONS = {
     "greedy": (1, "1"),
     "beam 4": (4, "4"),
 }
-"""Beam width that our requests ask for, and that of LibreTranslate, which is a setting of the server. Its default is 4, and
-ours is that of the model."""
+"""Beam width that our requests ask for, and that of LibreTranslate, which is a setting of the
+server. Its default is 4, and ours is that of the model."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,25 +51,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report.table(header, [[row[name] for name in header] for row in rows]))
     if options.json:
         report.write(
-            options.json, {"benchmark": "load.beside_libretranslate", "threads": options.threads, "rows": rows}
+            options.json,
+            {"benchmark": "load.beside_libretranslate", "threads": options.threads, "rows": rows},
         )
     return 0
 
 
 def export(model: Path, direction: str, folder: Path) -> list[Path]:
-    """Returns the packages of a direction and of its reverse: with one package LibreTranslate would download others."""
+    """Returns the packages of a direction and of its reverse: with one package LibreTranslate would
+    download others."""
     source, target = direction.split("-")
     files = []
     for one, other in ((source, target), (target, source)):
         file = folder / f"{one}_{other}.argosmodel"
         export_argos(
-            read_folder(model), file, source=one, target=other, quantization="int8", language_name=language_name
+            read_folder(model),
+            file,
+            source=one,
+            target=other,
+            quantization="int8",
+            language_name=language_name,
         )
         files.append(file)
     return files
 
 
-async def _measure(options: argparse.Namespace, packages: Sequence[Path], scratch: Path) -> list[dict[str, object]]:
+async def _measure(
+    options: argparse.Namespace, packages: Sequence[Path], scratch: Path
+) -> list[dict[str, object]]:
     """Returns a row for each comparison and number of clients."""
     rows: list[dict[str, object]] = []
     ours = ["--threads", str(options.threads), "--weights", str(options.model)]
@@ -76,7 +87,9 @@ async def _measure(options: argparse.Namespace, packages: Sequence[Path], scratc
             beam, theirs = COMPARISONS[name]
             with libretranslate(options.python, options.threads, theirs, packages) as url:
                 urls = [f"http://{served.address.host}:{served.address.port}", url]
-                rows += await asyncio.to_thread(compare, name, urls, beam, options, scratch / "load.json")
+                rows += await asyncio.to_thread(
+                    compare, name, urls, beam, options, scratch / "load.json"
+                )
     return rows
 
 
@@ -84,20 +97,38 @@ def compare(
     name: str, urls: Sequence[str], beam: int | None, options: argparse.Namespace, file: Path
 ) -> list[dict[str, object]]:
     """Runs `benchmarks.load` on both servers and returns a row for each number of clients."""
-    command = [*urls, "--names", "attentive", "libretranslate", "--processor-time", "--json", str(file)]
-    command += ["--data", str(options.data), "--sets", *options.sets, "--direction", options.direction]
+    command = [
+        *urls,
+        "--names",
+        "attentive",
+        "libretranslate",
+        "--processor-time",
+        "--json",
+        str(file),
+    ]
+    command += [
+        "--data",
+        str(options.data),
+        "--sets",
+        *options.sets,
+        "--direction",
+        options.direction,
+    ]
     command += ["--clients", *map(str, options.clients), "--rounds", str(options.rounds)]
     command += ["--seconds", str(options.seconds)] + (["--beam-size", str(beam)] if beam else [])
     if load(command):
         raise RuntimeError("The load could not be measured.")
     measured = json.loads(file.read_text(encoding="utf-8"))["rows"]
-    return [ratios(name, *[row for row in measured if row["clients"] == clients]) for clients in options.clients]
+    return [
+        ratios(name, *[row for row in measured if row["clients"] == clients])
+        for clients in options.clients
+    ]
 
 
 def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[str, object]:
-    """Returns one row of the result: both servers at one number of clients, and how many times as much ours does.
-    "API process us" is the share of the process that listens in our "processor us"; "measured" has all figures of both
-    servers, latency and BLEU too."""
+    """Returns one row of the result: both servers at one number of clients, and how many times as
+    much ours does. "API process us" is the share of the process that listens in our "processor us";
+    "measured" has all figures of both servers, latency and BLEU too."""
     spent = [row["front us"] + row["workers us"] for row in (ours, theirs)]
     return {
         "comparison": name,
@@ -116,17 +147,32 @@ def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[
 
 
 @contextmanager
-def libretranslate(python: Path, threads: int, beam_size: str, packages: Sequence[Path]) -> Iterator[str]:
-    """Runs LibreTranslate on a free port and yields its address once it listens. Raises RuntimeError if it ends first."""
+def libretranslate(
+    python: Path, threads: int, beam_size: str, packages: Sequence[Path]
+) -> Iterator[str]:
+    """Runs LibreTranslate on a free port and yields its address once it listens. Raises
+    RuntimeError if it ends first."""
     port = free_port()
-    command = [str(python), str(SERVER), "--port", str(port), "--threads", str(threads), "--beam-size", beam_size]
-    process = subprocess.Popen([*command, *map(str, packages)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        str(python),
+        str(SERVER),
+        "--port",
+        str(port),
+        "--threads",
+        str(threads),
+        "--beam-size",
+        beam_size,
+    ]
+    process = subprocess.Popen(
+        [*command, *map(str, packages)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _listens(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(
-                    "LibreTranslate did not start; run benchmarks/load/libretranslate_server.py to see why."
+                    "LibreTranslate did not start; run benchmarks/load/libretranslate_server.py to "
+                    "see why."
                 )
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}"
@@ -142,18 +188,27 @@ def _listens(port: int) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load.beside_libretranslate", description=(__doc__ or "").split("\n\n")[0]
+        prog="python -m benchmarks.load.beside_libretranslate",
+        description=(__doc__ or "").split("\n\n")[0],
     )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
-    parser.add_argument("--python", type=Path, required=True, help="Python of an environment with LibreTranslate")
+    parser.add_argument(
+        "--python", type=Path, required=True, help="Python of an environment with LibreTranslate"
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
+    parser.add_argument(
+        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
+    )
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--comparisons", nargs="+", choices=COMPARISONS, default=list(COMPARISONS))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
-    parser.add_argument("--threads", type=int, default=1, help="threads that compute, of each server")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="rounds per number of clients and server"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads that compute, of each server"
+    )
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -26,7 +26,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Result of one request. After a failure `translation` is None and `error` is the reason. Times are in seconds."""
+    """Result of one request. After a failure `translation` is None and `error` is the reason. Times
+    are in seconds."""
 
     job: Job
     seconds: float
@@ -52,7 +53,8 @@ class Round:
         return sum(answer.error is not None for answer in self.answers)
 
     def latency(self, share: float) -> float:
-        """Returns the quantile `share` of all latencies in seconds (nearest rank), or 0 without answers."""
+        """Returns the quantile `share` of all latencies in seconds (nearest rank), or 0 without
+        answers."""
         times = sorted(answer.seconds for answer in self.answers)
         return times[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
@@ -65,8 +67,9 @@ def jobs(
     more: Mapping[str, object] | None = None,
     is_html: bool = False,
 ) -> Iterator[Job]:
-    """Yields requests over the texts in an endless cycle, so that no two clients send the same text at the same time.
-    `more` contains further fields of each request. With `is_html` each text has one or two tags."""
+    """Yields requests over the texts in an endless cycle, so that no two clients send the same text
+    at the same time. `more` contains further fields of each request. With `is_html` each text has
+    one or two tags."""
     bodies: list[Job] = []
     for number, text in enumerate(texts):
         q, form = (marked(text, number), "html") if is_html else (text, "text")
@@ -78,7 +81,8 @@ def jobs(
 
 
 def marked(text: str, number: int) -> str:
-    """Returns a text as HTML: a word in the middle is bold, and the first word of every second text is a link."""
+    """Returns a text as HTML: a word in the middle is bold, and the first word of every second text
+    is a link."""
     words = [escape(word, quote=False) for word in text.split(" ")]
     middle = len(words) // 2
     words[middle] = f"<b>{words[middle]}</b>"
@@ -88,11 +92,16 @@ def marked(text: str, number: int) -> str:
 
 
 async def run(
-    address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout_seconds: float, cached: bool = False
+    address: Address,
+    pool: Iterator[Job],
+    clients: int,
+    seconds: float,
+    timeout_seconds: float,
+    cached: bool = False,
 ) -> Round:
-    """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their
-    time. An answer that takes longer than `timeout_seconds` is an error. Unless `cached`, the server is asked to
-    translate what is in its result cache too."""
+    """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted,
+    including their time. An answer that takes longer than `timeout_seconds` is an error. Unless
+    `cached`, the server is asked to translate what is in its result cache too."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds
@@ -114,7 +123,9 @@ async def _send(connection: Connection, job: Job, timeout_seconds: float) -> Ans
     began = time.perf_counter()
     translation, error = None, None
     try:
-        status, body = await asyncio.wait_for(connection.post("/translate", job.body), timeout_seconds)
+        status, body = await asyncio.wait_for(
+            connection.post("/translate", job.body), timeout_seconds
+        )
         if status == 200:
             translation = str(json.loads(body)["translatedText"])
         else:

@@ -1,10 +1,11 @@
-"""LibreTranslate with our weights, for `benchmarks.load.beside_libretranslate`. Runs in LibreTranslate's own environment and
-imports nothing of this project:
+"""LibreTranslate with our weights, for `benchmarks.load.beside_libretranslate`. Runs in
+LibreTranslate's own environment and imports nothing of this project:
 
-    PYTHON benchmarks/load/libretranslate_server.py --port 5000 --threads 1 --beam-size 4 en_de.argosmodel de_en.argosmodel
+    PYTHON benchmarks/load/libretranslate_server.py --port 5000 --threads 1 --beam-size 4
+    en_de.argosmodel de_en.argosmodel
 
-Its sentence splitter is replaced by one that returns the text as it is, because the requests are single sentences. It
-would take further time and a model from the network.
+Its sentence splitter is replaced by one that returns the text as it is, because the requests are
+single sentences. It would take further time and a model from the network.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def main() -> None:
     parser.add_argument("--port", required=True)
     parser.add_argument("--threads", default="1", help="threads of CTranslate2")
     parser.add_argument("--beam-size", default="4", help="4 is LibreTranslate's default")
-    parser.add_argument("packages", nargs="+", help="Argos packages; with fewer than two LibreTranslate asks its index")
+    parser.add_argument(
+        "packages",
+        nargs="+",
+        help="Argos packages; with fewer than two LibreTranslate asks its index",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         packages = f"{home}/packages"

@@ -3,8 +3,9 @@
     python -m benchmarks.load.model_memory --firefox FOLDER
     python -m benchmarks.load.model_memory --firefox FOLDER --pairs 40 -- --model-idle-seconds 10
 
-FOLDER has the files of a Firefox model; its copies serve English to and from other languages. Figures are megabytes of all
-processes together, where a page that several share counts once (PSS). `later` is after --model-idle-seconds and 5 s more.
+FOLDER has the files of a Firefox model; its copies serve English to and from other languages.
+Figures are megabytes of all processes together, where a page that several share counts once (PSS).
+`later` is after --model-idle-seconds and 5 s more.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ SENTENCE = {"q": "The house is small, but it has a garden.", "beam_size": 1}
 
 
 def copies(folder: Path, weights: Path, number: int) -> None:
-    """Writes `number` models of other pairs to `weights`, with the numbers of the model in `folder`."""
-    made = import_model(folder, weights, ImportOptions(name="made", sources=["en"], targets=["de"])).path
+    """Writes `number` models of other pairs to `weights`, with the numbers of the model in
+    `folder`."""
+    made = import_model(
+        folder, weights, ImportOptions(name="made", sources=["en"], targets=["de"])
+    ).path
     config = json.loads((made / "config.json").read_text())
     for source, target in PAIRS[:number]:
         name = f"firefox-{source}-{target}"
@@ -48,8 +52,11 @@ def megabytes(served: Served) -> dict[str, int]:
     return {name: round(size / 1e6) for name, size in sizes.items()}
 
 
-async def measure(folder: Path, number: int, idle: float, flags: list[str], scratch: Path) -> dict[str, object]:
-    """Returns the memory of a server with `number` models after its start, after a sentence to each, and `idle` later."""
+async def measure(
+    folder: Path, number: int, idle: float, flags: list[str], scratch: Path
+) -> dict[str, object]:
+    """Returns the memory of a server with `number` models after its start, after a sentence to
+    each, and `idle` later."""
     copies(folder, scratch / "weights", number)
     row: dict[str, object] = {"pairs": number}
     async with serving(["--weights", str(scratch / "weights"), *flags], scratch) as served:
@@ -71,15 +78,25 @@ async def measure(folder: Path, number: int, idle: float, flags: list[str], scra
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--firefox", type=Path, required=True, help="folder with the files of a Firefox model")
-    parser.add_argument("--pairs", type=int, nargs="+", default=[1, 10, 40], help="numbers of models, at most 40")
+    parser.add_argument(
+        "--firefox", type=Path, required=True, help="folder with the files of a Firefox model"
+    )
+    parser.add_argument(
+        "--pairs", type=int, nargs="+", default=[1, 10, 40], help="numbers of models, at most 40"
+    )
     parser.add_argument("flags", nargs="*", help="flags of the server, after --")
     options = parser.parse_args()
     flags = options.flags
-    idle = float(flags[flags.index("--model-idle-seconds") + 1]) if "--model-idle-seconds" in flags else 0.0
+    idle = (
+        float(flags[flags.index("--model-idle-seconds") + 1])
+        if "--model-idle-seconds" in flags
+        else 0.0
+    )
     for number in options.pairs:
         with tempfile.TemporaryDirectory() as folder:
-            print(asyncio.run(measure(options.firefox, number, idle, flags, Path(folder))), flush=True)
+            print(
+                asyncio.run(measure(options.firefox, number, idle, flags, Path(folder))), flush=True
+            )
     return 0
 
 

@@ -1,4 +1,5 @@
-"""Processor time of a server on this machine: of the process that listens on a port and of its child processes."""
+"""Processor time of a server on this machine: of the process that listens on a port and of its
+child processes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of processor time since the start: of the listening process and of its running child processes."""
+    """Seconds of processor time since the start: of the listening process and of its running child
+    processes."""
 
     front: float
     workers: float
@@ -32,10 +34,14 @@ class Server:
 
     @classmethod
     def find(cls, port: int) -> Self:
-        """Finds the process that listens on a TCP port of this machine. Raises ValueError if there is none or it is not
-        readable."""
+        """Finds the process that listens on a TCP port of this machine. Raises ValueError if there
+        is none or it is not readable."""
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,) and connection.pid:
+            if (
+                connection.status == psutil.CONN_LISTEN
+                and connection.laddr[1:2] == (port,)
+                and connection.pid
+            ):
                 front = psutil.Process(connection.pid)
                 return cls(front, tuple(front.children(recursive=True)))
         raise ValueError(f"No readable process of this machine listens on port {port}.")

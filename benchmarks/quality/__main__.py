@@ -1,7 +1,8 @@
-"""BLEU and chrF per direction and development set, of a model folder or of any LibreTranslate-compatible server.
+"""BLEU and chrF per direction and development set, of a model folder or of any
+LibreTranslate-compatible server.
 
-python -m benchmarks.quality --model weights/NAME --data DATA --search greedy beam4 --precision float32 int8
-python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA --sets flores-dev
+python -m benchmarks.quality --model weights/NAME --data DATA --search greedy beam4 --precision
+float32 int8 python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA --sets flores-dev
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from benchmarks.common.model_loader import Engine, OpenModel, open_model
 from model.evaluation import score, translate_texts
 from model.search.options import DecodingOptions
 
-_HEADER = ("set", "direction", "engine", "precision", "search", "sentences", "BLEU", "chrF", "sentences/s")
+_HEADER = (
+    "set",
+    "direction",
+    "engine",
+    "precision",
+    "search",
+    "sentences",
+    "BLEU",
+    "chrF",
+    "sentences/s",
+)
 Translated = tuple[Sequence[str], dict[str, int]]
 """Translations in the order of the sources, and counts that are reported with the scores."""
 
@@ -44,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
+def measure_folder(
+    options: argparse.Namespace, sets: Sequence[DevelopmentSet]
+) -> list[dict[str, Any]]:
     """Returns the scores of a model folder for each precision and search."""
     rows: list[dict[str, Any]] = []
     for precision in options.precision:
@@ -58,14 +71,25 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
             threads=options.threads,
         )
         for name in options.search or ["greedy"]:
-            labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
+            labels = {
+                "system": opened.name,
+                "engine": engine,
+                "precision": precision,
+                "search": name,
+            }
             run = partial(_translate_folder, opened, search_options(name))
-            rows += [_row(item, run, labels) for item in choose(sets, options.directions or opened.directions)]
+            rows += [
+                _row(item, run, labels)
+                for item in choose(sets, options.directions or opened.directions)
+            ]
     return rows
 
 
-def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
-    """Returns the scores of a server, which receives lists of texts. `beam_size` is sent only if a search is given."""
+def measure_server(
+    options: argparse.Namespace, sets: Sequence[DevelopmentSet]
+) -> list[dict[str, Any]]:
+    """Returns the scores of a server, which receives lists of texts. `beam_size` is sent only if a
+    search is given."""
     rows: list[dict[str, Any]] = []
     client = Client(options.url, options.api_key)
     directions = options.directions or [
@@ -79,15 +103,27 @@ def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
     return rows
 
 
-def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
+def _translate_folder(
+    opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet
+) -> Translated:
     found = translate_texts(
-        opened.backend, opened.tokenizer, opened.config, item.sources, item.target, decoding, opened.generation
+        opened.backend,
+        opened.tokenizer,
+        opened.config,
+        item.sources,
+        item.target,
+        decoding,
+        opened.generation,
     )
     return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
 
 
-def _translate_server(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
-    return client.translate(item.sources, item.source, item.target, batch=batch, progress=True, **fields), {}
+def _translate_server(
+    client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet
+) -> Translated:
+    return client.translate(
+        item.sources, item.source, item.target, batch=batch, progress=True, **fields
+    ), {}
 
 
 def search_options(name: str) -> DecodingOptions:
@@ -100,7 +136,9 @@ def search_options(name: str) -> DecodingOptions:
     return DecodingOptions(beam_size=int(size))
 
 
-def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str]) -> dict[str, Any]:
+def _row(
+    item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str]
+) -> dict[str, Any]:
     began = time.perf_counter()
     texts, counts = run(item)
     seconds = time.perf_counter() - began
@@ -121,18 +159,29 @@ def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labe
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n\n")[0]
+    )
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
     system.add_argument("--url", help="a server that answers POST /translate")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
-    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
+    parser.add_argument(
+        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
+    )
+    parser.add_argument(
+        "--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)"
+    )
     parser.add_argument("--limit", type=int, help="the first N pairs of each set")
     parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
-    parser.add_argument("--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)")
     parser.add_argument(
-        "--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is always native"
+        "--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=["torch", "native"],
+        default="torch",
+        help="for float32; int8 is always native",
     )
     parser.add_argument("--device", default="cpu", help="device of the torch backend")
     parser.add_argument("--slots", type=int, default=64, help="rows decoded together")

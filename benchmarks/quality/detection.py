@@ -3,7 +3,8 @@
     python -m benchmarks.quality.detection TEXTS --served en,de,fr,es
     python -m benchmarks.quality.detection TEXTS --train FILE
 
-TEXTS has a language and a text in each line, divided by a tab. `--train` writes them as fastText reads them.
+TEXTS has a language and a text in each line, divided by a tab. `--train` writes them as fastText
+reads them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ BINS = (1, 40, 60, 80, 90, 98, 101)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.detection", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.detection", description=__doc__
+    )
     parser.add_argument("texts", type=Path)
     parser.add_argument("--served", default="en,de,fr,es")
     parser.add_argument("--target", default="", help="language that the requests translate into")
@@ -38,7 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         texts = list(read(options.texts))
         if options.train:
-            lines = [f"__label__{language} {words}" for language, text in texts if (words := words_of(text))]
+            lines = [
+                f"__label__{language} {words}"
+                for language, text in texts
+                if (words := words_of(text))
+            ]
             random.Random(0).shuffle(lines)  # fastText learns them in their order
             options.train.write_text("\n".join(lines) + "\n", encoding="utf-8")
             return 0
@@ -49,7 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = time.process_time()
     rows, confidences = measure(texts, options.served.split(","), options.target)
     microseconds = 1e6 * (time.process_time() - start) / max(1, len(texts))
-    header = ("words", "texts of served languages", "right", "copied", "of others", "claimed", "named right")
+    header = (
+        "words",
+        "texts of served languages",
+        "right",
+        "copied",
+        "of others",
+        "claimed",
+        "named right",
+    )
     print(report.table(header, rows))
     print(report.table(("confidence", "answers", "right"), confidences))
     print(f"{microseconds:.0f} microseconds of processor time a text")
@@ -68,16 +83,27 @@ def read(path: Path) -> Iterator[tuple[str, str]]:
 def measure(
     texts: Sequence[tuple[str, str]], served: Sequence[str], target: str
 ) -> tuple[list[list[object]], list[list[object]]]:
-    """Returns the rows by number of words, and by confidence. "copied" texts of served languages are found to be in none;
-    "claimed" ones are in no served language and are found to be in one."""
+    """Returns the rows by number of words, and by confidence. "copied" texts of served languages
+    are found to be in none; "claimed" ones are in no served language and are found to be in one."""
     detector, counts = LanguageDetector(served), Counter[tuple[str, str]]()
     for language, text in texts:
         best = detector.detect(text, target)[0]
         row = next(name for most, name in WORDS if len(text.split()) <= most)
-        is_right, is_served = primary_subtag(best.language) == primary_subtag(language), best.language in served
+        is_right, is_served = (
+            primary_subtag(best.language) == primary_subtag(language),
+            best.language in served,
+        )
         kind = "served" if language in served else "other"
-        counts.update([(row, kind), (f"{row} {kind}", f"right {is_right}"), (f"{row} {kind}", f"served {is_served}")])
-        place = next(f"{low} to {high - 1}" for low, high in pairwise((0, *BINS)) if best.confidence < high)
+        counts.update(
+            [
+                (row, kind),
+                (f"{row} {kind}", f"right {is_right}"),
+                (f"{row} {kind}", f"served {is_served}"),
+            ]
+        )
+        place = next(
+            f"{low} to {high - 1}" for low, high in pairwise((0, *BINS)) if best.confidence < high
+        )
         counts.update([(place, "answers"), (place, f"right {is_right}")])
     rows: list[list[object]] = []
     for _, row in WORDS:
@@ -85,10 +111,14 @@ def measure(
         right, copied = [counts[f"{row} served", name] for name in ("right True", "served False")]
         named, claimed = [counts[f"{row} other", name] for name in ("right True", "served True")]
         shares = [_percent(right, total), _percent(copied, total)]
-        rows.append([row, total, *shares, others, _percent(claimed, others), _percent(named, others)])
+        rows.append(
+            [row, total, *shares, others, _percent(claimed, others), _percent(named, others)]
+        )
     places = [f"{low} to {high - 1}" for low, high in pairwise(BINS)]
     sure = [[place, counts[place, "answers"]] for place in places]
-    return rows, [[*row, _percent(counts[str(row[0]), "right True"], int(str(row[1])))] for row in sure]
+    return rows, [
+        [*row, _percent(counts[str(row[0]), "right True"], int(str(row[1])))] for row in sure
+    ]
 
 
 def _percent(count: int, total: int) -> str:

@@ -1,14 +1,17 @@
-"""Draws the short texts on which the classifier of languages is trained, and those on which it is measured.
+"""Draws the short texts on which the classifier of languages is trained, and those on which it is
+measured.
 
     python -m benchmarks.quality.detection_texts SOURCES TEXTS          # then detection.py --train
-    python -m benchmarks.quality.detection_texts SOURCES TEXTS --kept   # the half that is kept aside
+    python -m benchmarks.quality.detection_texts SOURCES TEXTS --kept   # the half that is kept
+    aside
 
-SOURCES has folders with a file or folder for each language; server/text/tables/LICENSE-languages names what was in them:
-    words/LANG.txt      a word and its count in each line (FrequencyWords)
-    texts/LANG.txt      a sentence in each line (Tatoeba, Leipzig Corpora, Universal Declaration of Human Rights, Wikipedia)
-    phrases/LANG.txt    a short text in each line, which is not cut (phrasebooks)
-    messages/LANG/*.mo  catalogs of gettext (GNOME, LibreOffice, Debian); English are the originals of the German ones
-TEXTS gets a language and a text in each line, divided by a tab.
+SOURCES has folders with a file or folder for each language; server/text/tables/LICENSE-languages
+    names what was in them: words/LANG.txt      a word and its count in each line (FrequencyWords)
+    texts/LANG.txt      a sentence in each line (Tatoeba, Leipzig Corpora, Universal Declaration of
+    Human Rights, Wikipedia) phrases/LANG.txt    a short text in each line, which is not cut
+    (phrasebooks) messages/LANG/*.mo  catalogs of gettext (GNOME, LibreOffice, Debian); English are
+    the originals of the German ones TEXTS gets a language and a text in each line, divided by a
+    tab.
 """
 
 from __future__ import annotations
@@ -32,23 +35,37 @@ NAMED = 0.12
 SIZES = (1, 1, 2, 2, 3, 3, 4, 6, 9)
 MOST_WORDS = 8
 """Words of the longest message that is not cut."""
-_KEYS = re.compile(r"[_&](?=\w)|\(_?\w\)|…$|\.\.\.$")  # letters that a menu is opened with, and its dots
+# letters that a menu is opened with, and its dots
+_KEYS = re.compile(r"[_&](?=\w)|\(_?\w\)|…$|\.\.\.$")
 _CODE = re.compile(r"[%<>{}\\$|@/=\d\n_&]|--|://")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.detection_texts", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.detection_texts", description=__doc__
+    )
     parser.add_argument("sources", type=Path)
     parser.add_argument("texts", type=Path)
-    parser.add_argument("--kept", action="store_true", help="texts of the sentences that are kept aside, without words")
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="texts of the sentences that are kept aside, without words",
+    )
     options = parser.parse_args(arguments)
     files = [path for path in options.sources.glob("*/*") if path.is_dir() or path.suffix == ".txt"]
     languages = sorted({path.name.removesuffix(".txt") for path in files})
     if not languages:
-        print(f"{options.sources} has no words/, texts/, phrases/ or messages/ with a language.", file=sys.stderr)
+        print(
+            f"{options.sources} has no words/, texts/, phrases/ or messages/ with a language.",
+            file=sys.stderr,
+        )
         return 2
-    names = [name for language in languages for name in _names(language, _lines(options.sources, "texts", language))]
+    names = [
+        name
+        for language in languages
+        for name in _names(language, _lines(options.sources, "texts", language))
+    ]
     with options.texts.open("w", encoding="utf-8") as out:
         for language in languages:
             for text in draw(options.sources, language, names, options.kept):
@@ -57,10 +74,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iterator[str]:
-    """Yields the texts of a language: at most half are words by their counts, a third short texts, half pieces of sentences."""
+    """Yields the texts of a language: at most half are words by their counts, a third short texts,
+    half pieces of sentences."""
     chance, count = random.Random(language), TEXTS * MORE.get(language, 1)
-    counts = [line.rpartition(" ") for line in _lines(sources, "words", language)] if not kept else []
-    words = {word: int(number) ** FLATTENED for word, _, number in counts if number.isdecimal() and int(number) > 2}
+    counts = (
+        [line.rpartition(" ") for line in _lines(sources, "words", language)] if not kept else []
+    )
+    words = {
+        word: int(number) ** FLATTENED
+        for word, _, number in counts
+        if number.isdecimal() and int(number) > 2
+    }
     messages = [text for text in _messages(sources / "messages", language) if is_kept(text) == kept]
     short = [text for text in _lines(sources, "phrases", language) if is_kept(text) == kept]
     short += [text for text in messages if len(text.split()) <= MOST_WORDS]
@@ -72,10 +96,19 @@ def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iter
         size = chance.choice((1, 1, 1, 2, 2, 3))
         texts.append(" ".join(drawn[start : start + size]))
     texts += chance.choices(short, k=min(count // 3, 6 * len(short))) if short else []
-    texts += [_piece(language, chance.choice(long), chance) for _ in range(min(count // 2, 12 * len(long)))]
+    texts += [
+        _piece(language, chance.choice(long), chance)
+        for _ in range(min(count // 2, 12 * len(long)))
+    ]
     for text in texts:
         parts = text.split()
-        if names and len(parts) > 1 and language not in NO_SPACES and not kept and chance.random() < NAMED:
+        if (
+            names
+            and len(parts) > 1
+            and language not in NO_SPACES
+            and not kept
+            and chance.random() < NAMED
+        ):
             parts.insert(chance.randrange(len(parts) + 1), chance.choice(names))
         if parts:
             yield " ".join(parts)
@@ -97,18 +130,29 @@ def _piece(language: str, line: str, chance: random.Random) -> str:
 
 
 def _names(language: str, lines: Iterable[str]) -> list[str]:
-    """Returns capitalised words within some sentences; German has other words with capitals, too."""
+    """Returns capitalised words within some sentences; German has other words with capitals,
+    too."""
     chosen = [] if language in NO_SPACES or language == "de" else list(lines)[:300]
-    return [word for line in chosen for word in line.split()[1:] if word[:1].isupper() and word[1:].islower()]
+    return [
+        word
+        for line in chosen
+        for word in line.split()[1:]
+        if word[:1].isupper() and word[1:].islower()
+    ]
 
 
 def _lines(sources: Path, kind: str, language: str) -> list[str]:
     file = sources / kind / f"{language}.txt"
-    return [line for line in file.read_text(encoding="utf-8").splitlines() if line] if file.is_file() else []
+    return (
+        [line for line in file.read_text(encoding="utf-8").splitlines() if line]
+        if file.is_file()
+        else []
+    )
 
 
 def _messages(folder: Path, language: str) -> Iterator[str]:
-    """Yields messages without code whose translation shares no word with the original, each once."""
+    """Yields messages without code whose translation shares no word with the original, each
+    once."""
     found: dict[str, None] = {}
     for file in sorted((folder / ("de" if language == "en" else language)).glob("*.mo")):
         with file.open("rb") as opened:

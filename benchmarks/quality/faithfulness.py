@@ -1,5 +1,6 @@
-"""Faithfulness of measures of cross-attention (DeYoung et al. 2020): by how many points the probability of a translated word
-falls when the source words are hidden that a measure ranks first, and when only they are shown.
+"""Faithfulness of measures of cross-attention (DeYoung et al. 2020): by how many points the
+probability of a translated word falls when the source words are hidden that a measure ranks first,
+and when only they are shown.
 
     python -m benchmarks.quality.faithfulness --model weights/NAME --data DATA/tatoeba-dev.en-de.tsv
 """
@@ -18,7 +19,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.common import report
-from model.analysis.attention_alignment import AlignmentLayer, Weights, Word, alignment_map, between_words, words
+from model.analysis.attention_alignment import (
+    AlignmentLayer,
+    Weights,
+    Word,
+    alignment_map,
+    between_words,
+    words,
+)
 from model.analysis.types import AttentionMaps
 from model.backends.interface import InspectableBackend
 from model.head_roles import open_exact
@@ -47,24 +55,40 @@ class _Pair:
         """Returns the maps of the translation for a source."""
         if self.first is None:
             return self.backend.attention_maps(ids, self.target)
-        return self.backend.attention_maps(ids, (self.first, *self.target)).without_first_token(None)
+        return self.backend.attention_maps(ids, (self.first, *self.target)).without_first_token(
+            None
+        )
 
     def score(self, shown: Iterable[int]) -> Weights:
-        """Returns the log-probability of each target word if only the source words `shown` are read."""
+        """Returns the log-probability of each target word if only the source words `shown` are
+        read."""
         visible = frozenset(shown)
         if visible not in self.scored:
-            hidden = {i for number, word in enumerate(self.words[0]) if number not in visible for i in word.pieces}
-            scores = self.maps([token for i, token in enumerate(self.source) if i not in hidden]).token_scores
-            self.scored[visible] = np.array([scores[list(word.pieces)].sum() for word in self.words[1]])
+            hidden = {
+                i
+                for number, word in enumerate(self.words[0])
+                if number not in visible
+                for i in word.pieces
+            }
+            scores = self.maps(
+                [token for i, token in enumerate(self.source) if i not in hidden]
+            ).token_scores
+            self.scored[visible] = np.array(
+                [scores[list(word.pieces)].sum() for word in self.words[1]]
+            )
         return self.scored[visible]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.faithfulness", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.faithfulness", description=__doc__
+    )
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True, help="SET.SOURCE-TARGET.tsv")
-    parser.add_argument("--limit", type=int, default=300, help="number of sentences with enough words")
+    parser.add_argument(
+        "--limit", type=int, default=300, help="number of sentences with enough words"
+    )
     options = parser.parse_args(arguments)
     folder = read_folder(options.model)
     backend, tokenizer, config = open_exact(folder), folder.load_tokenizer(), folder.model
@@ -82,7 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             max_length=config.max_length, generation=folder.generation,
         )  # fmt: skip
         decoding = tokenizer.decode_pieces(best.tokens)
-        sides = [words(t, side.pieces, side.offsets) for t, side in ((text, encoding), (decoding.text, decoding))]
+        sides = [
+            words(t, side.pieces, side.offsets)
+            for t, side in ((text, encoding), (decoding.text, decoding))
+        ]
         real = [[word for word in side if not word.special] for side in sides]
         if len(real[0]) < max(RANKED) + LEFT or not real[1]:
             continue
@@ -96,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "weights, mean of all heads": between_words(maps.cross.mean(axis=(0, 1)), *sides),
             "weights, mean of the last layer": between_words(maps.cross[-1].mean(axis=0), *sides),
             "contributions, layer that aligns": between_words(alignment_map(maps, layer), *sides),
-            "effect": np.stack([whole - pair.score([n for n in every if n != hidden]) for hidden in every]),
+            "effect": np.stack(
+                [whole - pair.score([n for n in every if n != hidden]) for hidden in every]
+            ),
         }
         for number in chance.choice(len(real[1]), min(WORDS, len(real[1])), replace=False):
             for name, weights in measures.items():
@@ -109,7 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sentences == options.limit:
             break
     columns = [f"{name} {count}" for name in ("hidden", "shown") for count in RANKED]
-    rows = [[name, *(float(100 * fall) for fall in np.mean(falls, axis=0))] for name, falls in found.items()]
+    rows = [
+        [name, *(float(100 * fall) for fall in np.mean(falls, axis=0))]
+        for name, falls in found.items()
+    ]
     print(report.table(("measure", *columns), rows))
     print(f"{sentences} sentences, {len(found['chance'])} words; points of probability")
     return 0

@@ -1,4 +1,5 @@
-"""Flags of numbers and languages: false alarms on human translations, and what they find in those of a server.
+"""Flags of numbers and languages: false alarms on human translations, and what they find in those
+of a server.
 
     python -m benchmarks.quality.flags --data DATA --limit 500 --url http://127.0.0.1:8000
 
@@ -46,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report.table(("human translations of", "sentences", *FLAGS), alarms))
         if options.url:
             found = [
-                row for name in names for row in findings(options.url, [each for each in sets if each.name == name])
+                row
+                for name in names
+                for row in findings(options.url, [each for each in sets if each.name == name])
             ]
             header = (
                 "translations of",
@@ -78,25 +81,36 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
             counts["digits"] += lost_numbers(source, target, item.target)
             words = ordinary_words(source)
             if len(words) >= LEAST_WORDS and not is_evidently_in(source, item.source):
-                counts["source_language"] += detector.other_language(" ".join(words), item.source) is not None
+                counts["source_language"] += (
+                    detector.other_language(" ".join(words), item.source) is not None
+                )
     return [total, *[_percent(counts[flag], total) for flag in FLAGS]]
 
 
 def findings(url: str, sets: Sequence[DevelopmentSet]) -> list[list[object]]:
-    """Returns a row for each flag of the server's translations: the share of all, of the wrong and of the good ones."""
+    """Returns a row for each flag of the server's translations: the share of all, of the wrong and
+    of the good ones."""
     from sacrebleu.metrics.chrf import CHRF
 
     chrf, rated = CHRF(), list[tuple[float, set[str]]]()
     for item in sets:
         with httpx.Client(timeout=300) as client:
             for start in range(0, len(item.sources), 20):
-                texts, references = item.sources[start : start + 20], item.references[start : start + 20]
+                texts, references = (
+                    item.sources[start : start + 20],
+                    item.references[start : start + 20],
+                )
                 body = {"q": texts, "source": item.source, "target": item.target, "details": True}
                 answer = client.post(f"{url}/translate", json=body).raise_for_status().json()
                 for text, reference, details in zip(
                     answer["translatedText"], references, answer["details"], strict=True
                 ):
-                    flags = {flag for leg in details["sentences"] for each in leg for flag in each["flags"]}
+                    flags = {
+                        flag
+                        for leg in details["sentences"]
+                        for each in leg
+                        for flag in each["flags"]
+                    }
                     rated.append((chrf.sentence_score(text, [reference]).score, flags))
     tests: list[Callable[[float], bool]] = [
         lambda _: True,
@@ -105,7 +119,10 @@ def findings(url: str, sets: Sequence[DevelopmentSet]) -> list[list[object]]:
     ]
     groups = [[flags for score, flags in rated if test(score)] for test in tests]
     names = sorted({flag for _, flags in rated for flag in flags})
-    rows = [[name, *[_percent(sum(name in each for each in group), len(group)) for group in groups]] for name in names]
+    rows = [
+        [name, *[_percent(sum(name in each for each in group), len(group)) for group in groups]]
+        for name in names
+    ]
     rows.append(["any", *[_percent(sum(map(bool, group)), len(group)) for group in groups]])
     return [[sets[0].name, *row] for row in rows]
 

@@ -1,9 +1,12 @@
-"""Quality against delay of live translation: AlignAtt with several waits, wait-k, and whole sentences.
+"""Quality against delay of live translation: AlignAtt with several waits, wait-k, and whole
+sentences.
 
-python -m benchmarks.quality.live http://127.0.0.1:8000 --data DATA --set tatoeba-dev --limit 200 --directions en-de de-en
+python -m benchmarks.quality.live http://127.0.0.1:8000 --data DATA --set tatoeba-dev --limit 200
+--directions en-de de-en
 
-Sentences are sent word by word. The delay is average lagging (Ma et al. 2019, "STACL"): by how many source words the translation
-lags behind one that is perfectly in step. With wait-k (same paper), word t of the translation goes out after k + t - 1 words.
+Sentences are sent word by word. The delay is average lagging (Ma et al. 2019, "STACL"): by how many
+source words the translation lags behind one that is perfectly in step. With wait-k (same paper),
+word t of the translation goes out after k + t - 1 words.
 """
 
 from __future__ import annotations
@@ -48,9 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(client: httpx.Client, item: DevelopmentSet, policy: Policy) -> list[Any]:
     """Returns the row of a development set and a policy."""
-    pairs = [pair for pair in zip(item.sources, item.references, strict=True) if not _TWO.search(pair[0])]
+    pairs = [
+        pair for pair in zip(item.sources, item.references, strict=True) if not _TWO.search(pair[0])
+    ]
     answers = [translate(client, text, item.source, item.target, policy) for text, _ in pairs]
-    scores = score([text for text, _ in answers], [reference for _, reference in pairs], item.target)
+    scores = score(
+        [text for text, _ in answers], [reference for _, reference in pairs], item.target
+    )
     lagging = sum(lag for _, lag in answers) / len(answers)
     name, value = policy
     return [
@@ -62,14 +69,22 @@ def measure(client: httpx.Client, item: DevelopmentSet, policy: Policy) -> list[
     ]
 
 
-def translate(client: httpx.Client, text: str, source: str, target: str, policy: Policy) -> tuple[str, float]:
+def translate(
+    client: httpx.Client, text: str, source: str, target: str, policy: Policy
+) -> tuple[str, float]:
     """Returns the translation of a sentence that is sent word by word, and its average lagging."""
     name, value = policy
     words, shown = text.split(), ""
     prefix: list[str] = []
-    read: list[int] = []  # the number of source words that were read when each word of the translation went out
+    # the number of source words that were read when each word of the translation went out
+    read: list[int] = []
     for count in range(1 if value else len(words), len(words) + 1):
-        ask: dict[str, Any] = {"q": " ".join(words[:count]), "source": source, "target": target, "prefix": prefix}
+        ask: dict[str, Any] = {
+            "q": " ".join(words[:count]),
+            "source": source,
+            "target": target,
+            "prefix": prefix,
+        }
         final = count == len(words)
         ask |= {"final": final, "wait": value if name.startswith("Align") else 0}
         answer = client.post("/live", json=ask).raise_for_status().json()
@@ -81,8 +96,8 @@ def translate(client: httpx.Client, text: str, source: str, target: str, policy:
 
 
 def average_lagging(read: Sequence[int], length: int) -> float:
-    """Returns the mean of read[t] - t * length / len(read) over the words up to the first that went out after the last
-    source word."""
+    """Returns the mean of read[t] - t * length / len(read) over the words up to the first that went
+    out after the last source word."""
     if not read:
         return float(length)
     until = next((t for t, count in enumerate(read) if count >= length), len(read) - 1)
@@ -91,14 +106,20 @@ def average_lagging(read: Sequence[int], length: int) -> float:
 
 def _first_words(answer: dict[str, Any], count: int) -> tuple[list[str], str]:
     """Returns the pieces and the text of the first words, between spaces, of a translation."""
-    text, offsets, pieces = answer["target"]["text"], answer["target"]["offsets"], answer["target"]["pieces"]
+    text, offsets, pieces = (
+        answer["target"]["text"],
+        answer["target"]["offsets"],
+        answer["target"]["pieces"],
+    )
     end = len(" ".join(text.split(" ")[:count]))
     kept = sum(stop <= end for _, stop in offsets[:-1]) if count else 0
     return pieces[:kept], text[:end]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.live", description="Quality against delay.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.live", description="Quality against delay."
+    )
     parser.add_argument("url")
     parser.add_argument("--data", type=Path, required=True, help="folder of SET.en-XX.tsv")
     parser.add_argument("--set", default="tatoeba-dev")

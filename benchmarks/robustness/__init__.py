@@ -1,1 +1,2 @@
-"""Overload, killed workers, a stop, one greedy caller and long runs. `python -m benchmarks.robustness --help`."""
+"""Overload, killed workers, a stop, one greedy caller and long runs. `python -m
+benchmarks.robustness --help`."""

@@ -1,13 +1,14 @@
-"""Runs against a server that this program starts: overload, killed workers, one caller with big requests, and long
-mixed load.
+"""Runs against a server that this program starts: overload, killed workers, one caller with big
+requests, and long mixed load.
 
     python -m benchmarks.robustness overload --seconds 600 -- --threads 1
     python -m benchmarks.robustness kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.robustness hog --clients 32 --seconds 6
     python -m benchmarks.robustness soak --seconds 1800
 
-Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
-the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
+Every answer is compared with the one that the same text got before on an idle server. Arguments
+after `--` are flags of the server. The exit status is 1 if any answer was lost, wrong, repeated or
+miscounted. Times are reported, not judged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ from benchmarks.robustness.memory import soak
 from benchmarks.robustness.overload import overload
 from benchmarks.robustness.server import serving
 
-_NONE = ("failures", "wrong", "repeated ids", "metrics minus clients", "refusals counted minus 429s", "refused")
+_NONE = (
+    "failures",
+    "wrong",
+    "repeated ids",
+    "metrics minus clients",
+    "refusals counted minus 429s",
+    "refused",
+)
 """Figures that must be zero or empty."""
 
 
@@ -44,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in result.items():
         print(f"{name + ':':36} {dict(value) if isinstance(value, dict) else value}")
     if options.json:
-        report.write(options.json, {"benchmark": f"robustness {options.what}", "server": options.server, **result})
+        report.write(
+            options.json,
+            {"benchmark": f"robustness {options.what}", "server": options.server, **result},
+        )
     broken = [name for name in _NONE if result.get(name)]
     if broken:
         print("Not zero or empty: " + ", ".join(broken), file=sys.stderr)
@@ -53,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="robustness-") as folder:
-        async with serving(["--weights", str(options.weights), *options.server], Path(folder)) as served:
+        async with serving(
+            ["--weights", str(options.weights), *options.server], Path(folder)
+        ) as served:
             requests = await references(served.address, texts, options.source, options.target)
             figures = await _measure(options, served, requests)
             return {"sentences per request": options.sentences, "texts": len(texts), **figures}
@@ -64,13 +77,26 @@ async def _measure(options: argparse.Namespace, served: Any, requests: Any) -> d
     match options.what:
         case "overload":
             return await overload(
-                served, requests, options.sentences, clients, seconds, options.factor, options.patient
+                served,
+                requests,
+                options.sentences,
+                clients,
+                seconds,
+                options.factor,
+                options.patient,
             )
         case "kills":
             return await kills(served, requests, options.sentences, clients, seconds, options.every)
         case "hog":
             return await hog(
-                served, requests, options.source, options.target, clients, seconds, options.patience, options.kinds
+                served,
+                requests,
+                options.source,
+                options.target,
+                clients,
+                seconds,
+                options.patience,
+                options.kinds,
             )
         case _:
             return await soak(served, requests, clients, seconds)
@@ -81,7 +107,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.robustness", description=(__doc__ or "").split("\n\n")[0]
     )
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--weights", type=Path, default=Path("weights"), help="folder of models (default: weights)")
+    common.add_argument(
+        "--weights", type=Path, default=Path("weights"), help="folder of models (default: weights)"
+    )
     common.add_argument("--source", default="en")
     common.add_argument("--target", default="de")
     common.add_argument("--number", type=int, default=500, help="number of different texts to send")
@@ -97,12 +125,21 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     load = add("overload", "more requests than the capacity of the server", 16, 600.0)
-    load.add_argument("--factor", type=float, default=2.0, help="load as a multiple of the capacity")
-    load.add_argument("--patient", type=float, default=0.5, help="share of rejected clients that retry as told")
+    load.add_argument(
+        "--factor", type=float, default=2.0, help="load as a multiple of the capacity"
+    )
+    load.add_argument(
+        "--patient", type=float, default=0.5, help="share of rejected clients that retry as told"
+    )
     kill = add("kills", "kill -9 of the worker under load", 32, 180.0)
     kill.add_argument("--every", type=float, default=20.0, help="seconds between kills")
     big = add("hog", "one caller with big requests beside clients with sentences", 32, 6.0)
-    big.add_argument("--patience", type=float, default=60.0, help="longest wait for a legal hog's answer, in seconds")
+    big.add_argument(
+        "--patience",
+        type=float,
+        default=60.0,
+        help="longest wait for a legal hog's answer, in seconds",
+    )
     big.add_argument("--kinds", default="", help="only the kinds of hogs whose name contains this")
     add("soak", "long mixed load: sentences, documents and attention", 8, 1800.0)
     return parser

@@ -1,4 +1,5 @@
-"""Clients of the endurance runs. Each compares an answer with the one that the same text got while nothing else ran."""
+"""Clients of the endurance runs. Each compares an answer with the one that the same text got while
+nothing else ran."""
 
 from __future__ import annotations
 
@@ -14,10 +15,41 @@ from itertools import count
 
 from benchmarks.common.http_connection import Address, Connection
 
-_WHO = ("The teacher", "My brother", "A friend of mine", "The old man", "Our neighbour", "The doctor", "Her sister")
-_DOES = ("is waiting", "was sitting", "wants to stay", "has slept", "will work", "cannot eat", "is reading a book")
-_WHERE = ("at the station", "in the garden", "near the river", "in front of the house", "at school", "in the kitchen")
-_WHEN = ("today", "every morning", "since Monday", "until the evening", "when it rains", "after the concert", "again")
+_WHO = (
+    "The teacher",
+    "My brother",
+    "A friend of mine",
+    "The old man",
+    "Our neighbour",
+    "The doctor",
+    "Her sister",
+)
+_DOES = (
+    "is waiting",
+    "was sitting",
+    "wants to stay",
+    "has slept",
+    "will work",
+    "cannot eat",
+    "is reading a book",
+)
+_WHERE = (
+    "at the station",
+    "in the garden",
+    "near the river",
+    "in front of the house",
+    "at school",
+    "in the kitchen",
+)
+_WHEN = (
+    "today",
+    "every morning",
+    "since Monday",
+    "until the evening",
+    "when it rains",
+    "after the concert",
+    "again",
+)
 _IDLE_SECONDS = 30.0
 _ROUTE = 'attentive_http_requests_total{{method="POST",route="/translate",status="{}"}}'
 
@@ -32,8 +64,8 @@ class CheckedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one attempt: the HTTP status as text, or the kind of connection failure; the duration in seconds; and
-    the Retry-After of a 429 in seconds."""
+    """Result of one attempt: the HTTP status as text, or the kind of connection failure; the
+    duration in seconds; and the Retry-After of a 429 in seconds."""
 
     status: str
     seconds: float
@@ -62,23 +94,37 @@ class AttemptStats:
 
     def failures(self) -> Counter[str]:
         """Returns the attempts that ended neither in a translation nor in a 429, by kind."""
-        return Counter({kind: number for kind, number in self.statuses.items() if kind not in ("200", "429")})
+        return Counter(
+            {kind: number for kind, number in self.statuses.items() if kind not in ("200", "429")}
+        )
 
     def latency(self, share: float, since: int = 0) -> float:
-        """Returns the quantile `share` of the durations (nearest rank) without the first `since` answers."""
+        """Returns the quantile `share` of the durations (nearest rank) without the first `since`
+        answers."""
         times = sorted(self.seconds[since:])
         return times[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
     def differences(self, before: Counter[str], after: Counter[str]) -> dict[str, float]:
-        """Returns the server's counts of POST /translate minus the clients', by status; empty when all agree."""
-        kinds = {kind for kind in self.statuses if kind.isdigit()} | {"200", "429", "499", "500", "503", "504"}
-        found = {kind: growth(before, after, _ROUTE.format(kind)) - self.statuses[kind] for kind in sorted(kinds)}
+        """Returns the server's counts of POST /translate minus the clients', by status; empty when
+        all agree."""
+        kinds = {kind for kind in self.statuses if kind.isdigit()} | {
+            "200",
+            "429",
+            "499",
+            "500",
+            "503",
+            "504",
+        }
+        found = {
+            kind: growth(before, after, _ROUTE.format(kind)) - self.statuses[kind]
+            for kind in sorted(kinds)
+        }
         return {kind: difference for kind, difference in found.items() if difference}
 
 
 class CheckingClient:
-    """Sends requests over a pool of connections and checks the answers. Belongs to one event loop. An answer that takes
-    longer than `timeout` seconds counts as a hang."""
+    """Sends requests over a pool of connections and checks the answers. Belongs to one event loop.
+    An answer that takes longer than `timeout` seconds counts as a hang."""
 
     def __init__(self, address: Address, stats: AttemptStats, timeout: float) -> None:
         self.stats = stats
@@ -145,13 +191,18 @@ def made_texts(count: int, seed: int = 1) -> list[str]:
 
 
 def documents(texts: list[str], length: int) -> list[str]:
-    """Returns texts of `length` sentences, one per line; each text starts with a different sentence."""
-    return ["\n".join(texts[(at + i) % len(texts)] for i in range(length)) for at in range(len(texts))]
+    """Returns texts of `length` sentences, one per line; each text starts with a different
+    sentence."""
+    return [
+        "\n".join(texts[(at + i) % len(texts)] for i in range(length)) for at in range(len(texts))
+    ]
 
 
-async def references(address: Address, texts: Sequence[str], source: str, target: str) -> list[CheckedRequest]:
-    """Returns each text with its greedy translation, requested one at a time on an idle server. Raises RuntimeError for
-    any status except 200."""
+async def references(
+    address: Address, texts: Sequence[str], source: str, target: str
+) -> list[CheckedRequest]:
+    """Returns each text with its greedy translation, requested one at a time on an idle server.
+    Raises RuntimeError for any status except 200."""
     connection = Connection(address)
     requests: list[CheckedRequest] = []
     for text in texts:
@@ -165,20 +216,22 @@ async def references(address: Address, texts: Sequence[str], source: str, target
 
 
 def distinct(requests: Sequence[CheckedRequest]) -> Iterator[CheckedRequest]:
-    """Yields the requests in an endless cycle, each with a different length penalty. Greedy search ignores the penalty,
-    and the server cannot merge two requests into one computation."""
+    """Yields the requests in an endless cycle, each with a different length penalty. Greedy search
+    ignores the penalty, and the server cannot merge two requests into one computation."""
     for number in count():
         request = requests[number % len(requests)]
         penalty = f"{0.6 + 1e-7 * number:.7f}"
-        yield CheckedRequest(request.body[:-1] + f', "length_penalty": {penalty}}}'.encode(), request.expected)
+        yield CheckedRequest(
+            request.body[:-1] + f', "length_penalty": {penalty}}}'.encode(), request.expected
+        )
 
 
 async def closed_loop(
     client_pool: CheckingClient, requests: Iterator[CheckedRequest], clients: int, seconds: float
 ) -> float:
-    """Runs `clients` clients, each of which sends its next request after the answer to the last one. Returns answers
-    per second. After an overload the server keeps room for those that it told to return: a 429 is sent again. Raises
-    RuntimeError for other statuses except 200."""
+    """Runs `clients` clients, each of which sends its next request after the answer to the last
+    one. Returns answers per second. After an overload the server keeps room for those that it told
+    to return: a 429 is sent again. Raises RuntimeError for other statuses except 200."""
     began = time.monotonic()
     before = client_pool.stats.answers
 
@@ -188,7 +241,9 @@ async def closed_loop(
             if outcome.status == "429":
                 await asyncio.sleep(0.1)
             elif outcome.status != "200":
-                raise RuntimeError(f"The server answered {outcome.status} while its capacity was measured.")
+                raise RuntimeError(
+                    f"The server answered {outcome.status} while its capacity was measured."
+                )
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return (client_pool.stats.answers - before) / (time.monotonic() - began)

@@ -1,5 +1,5 @@
-"""One caller with as much work as it can send, three requests at a time, beside clients with single sentences, plain and
-with markup: their refusals and latency."""
+"""One caller with as much work as it can send, three requests at a time, beside clients with single
+sentences, plain and with markup: their refusals and latency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.common.http_connection import Address
-from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct, made_texts
+from benchmarks.robustness.client import (
+    AttemptStats,
+    CheckedRequest,
+    CheckingClient,
+    distinct,
+    made_texts,
+)
 from benchmarks.robustness.memory import text_file
 from benchmarks.robustness.server import Served
 
@@ -53,7 +59,9 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
     plain = prose.translate(str.maketrans("", "", ".?!"))
 
     def translate(text: str, beam: int, **fields: object) -> HogRequest:
-        body = json.dumps({"q": text, "source": source, "target": target, "beam_size": beam, **fields}).encode()
+        body = json.dumps(
+            {"q": text, "source": source, "target": target, "beam_size": beam, **fields}
+        ).encode()
         return HogRequest("/translate", "application/json", body)
 
     kept = [f"{'cat ' * count}{last}" for count in range(1, 49) for last in ("dog", "cow")]
@@ -71,8 +79,12 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
         "99,000 characters, beam 32": translate(prose[:99_000], 32),
         "50,000 characters, beam 4": translate(prose[:50_000], 4),
         "50,000 characters without punctuation, beam 4": translate(plain[:50_000], 4),
-        "file of one line, 0.95 MB": HogRequest("/translate_file", *text_file([(prose * 4)[:950_000]], source, target)),
-        "file of many lines, 0.95 MB": HogRequest("/translate_file", *text_file(sentences * 3, source, target)),
+        "file of one line, 0.95 MB": HogRequest(
+            "/translate_file", *text_file([(prose * 4)[:950_000]], source, target)
+        ),
+        "file of many lines, 0.95 MB": HogRequest(
+            "/translate_file", *text_file(sentences * 3, source, target)
+        ),
         **repeated,
         **_other_questions(sentences, source, target),
     }
@@ -87,19 +99,27 @@ def _other_questions(sentences: list[str], source: str, target: str) -> dict[str
 
     tagged = [marked(sentence) for sentence in sentences[:1_000]]
     long = " ".join(sentences).translate(str.maketrans("", "", ".?!"))[:2_000]
-    query = urlencode({"q": long, "format": "json", "kind": "cross", "layer": 0, "head": 0, **direction})
+    query = urlencode(
+        {"q": long, "format": "json", "kind": "cross", "layer": 0, "head": 0, **direction}
+    )
     terms = {word: word.upper() for sentence in sentences for word in sentence.strip(".?!").split()}
     return {
-        "HTML, one text of 1,000 tagged sentences": post("/translate", q=" ".join(tagged), format="html"),
+        "HTML, one text of 1,000 tagged sentences": post(
+            "/translate", q=" ".join(tagged), format="html"
+        ),
         "HTML, 1,000 texts of one tagged sentence": post("/translate", q=tagged, format="html"),
-        "alternatives, 200 sentences": post("/translate", q=sentences[:200], alternatives=3, beam_size=4),
+        "alternatives, 200 sentences": post(
+            "/translate", q=sentences[:200], alternatives=3, beam_size=4
+        ),
         "glossary of many terms, 200 sentences": post(
             "/translate", q=sentences[:200], glossary=dict([*terms.items()][:500])
         ),
         "alignments of 100 pairs": post("/align", pairs=[[each, each] for each in sentences[:100]]),
         "scores of 16 translations": post("/score", q=sentences[0], translation=sentences[:16]),
         "live translation": post("/live", q=sentences[0].rstrip(".?!")),
-        "attention of a long sentence": HogRequest(f"/attention?{query}", "application/json", b"", "GET"),
+        "attention of a long sentence": HogRequest(
+            f"/attention?{query}", "application/json", b"", "GET"
+        ),
     }
 
 
@@ -119,8 +139,9 @@ async def hog(
     patience: float,
     kinds: str,
 ) -> dict[str, Any]:
-    """Measures each kind of hog whose name contains `kinds` beside `clients` clients for `seconds`. The hog has the clients'
-    address, or another one; it waits at most `patience` seconds for an answer."""
+    """Measures each kind of hog whose name contains `kinds` beside `clients` clients for `seconds`.
+    The hog has the clients' address, or another one; it waits at most `patience` seconds for an
+    answer."""
     figures: dict[str, Any] = {"clients": clients, "refused": 0, "failures": Counter(), "wrong": 0}
 
     async def run() -> AttemptStats:
@@ -152,7 +173,9 @@ async def hog(
                 "p99 ms without": round(1000 * alone.latency(0.99), 1),
                 "ratio": round(beside.latency(0.99) / max(1e-9, alone.latency(0.99)), 2),
                 "markup p99 ms": round(1000 * beside_marked.latency(0.99), 1),
-                "markup ratio": round(beside_marked.latency(0.99) / max(1e-9, alone_marked.latency(0.99)), 2),
+                "markup ratio": round(
+                    beside_marked.latency(0.99) / max(1e-9, alone_marked.latency(0.99)), 2
+                ),
                 "markup refused": beside_marked.statuses["429"],
                 "hog": dict(statuses),
             }
@@ -163,8 +186,11 @@ async def hog(
     return figures
 
 
-async def _clients(address: Address, requests: list[CheckedRequest], clients: int, seconds: float) -> AttemptStats:
-    """Runs clients that send their next request after each answer. A rejected client waits for its Retry-After."""
+async def _clients(
+    address: Address, requests: list[CheckedRequest], clients: int, seconds: float
+) -> AttemptStats:
+    """Runs clients that send their next request after each answer. A rejected client waits for its
+    Retry-After."""
     stats, end, supply = AttemptStats(), time.monotonic() + seconds, distinct(requests)
     pool = CheckingClient(address, stats, 60.0)
 
@@ -188,7 +214,9 @@ async def _marked_client(
     while time.monotonic() < end:
         body = json.loads(requests[number % len(requests)].body)
         text = body["q"] if isinstance(body["q"], str) else body["q"][0]
-        sent = json.dumps({"q": marked(f"{text} {number}."), "source": source, "target": target, "format": "html"})
+        sent = json.dumps(
+            {"q": marked(f"{text} {number}."), "source": source, "target": target, "format": "html"}
+        )
         outcome = await pool.send(CheckedRequest(sent.encode(), ""))
         if outcome.status == "429":
             await asyncio.sleep(min(outcome.retry_after, max(0.0, end - time.monotonic())))
@@ -197,8 +225,11 @@ async def _marked_client(
     return stats
 
 
-async def _hog(address: Address, own: str, request: HogRequest, patience: float, statuses: Counter[str]) -> None:
-    """Sends the request after each answer to the last one. When cancelled it closes its connection."""
+async def _hog(
+    address: Address, own: str, request: HogRequest, patience: float, statuses: Counter[str]
+) -> None:
+    """Sends the request after each answer to the last one. When cancelled it closes its
+    connection."""
     while True:
         connection = http.client.HTTPConnection(
             address.host, address.port, timeout=patience, source_address=(own, 0) if own else None
@@ -217,9 +248,11 @@ async def _hog(address: Address, own: str, request: HogRequest, patience: float,
 
 
 def _exchange(connection: http.client.HTTPConnection, request: HogRequest) -> tuple[str, int]:
-    """Returns the status, or the kind of failure, and the Retry-After: 0 without one, 1 after a failure."""
+    """Returns the status, or the kind of failure, and the Retry-After: 0 without one, 1 after a
+    failure."""
     try:
-        headers = {"Content-Type": request.media_type, "Cache-Control": "no-cache"}  # every request is work
+        # every request is work
+        headers = {"Content-Type": request.media_type, "Cache-Control": "no-cache"}
         connection.request(request.method, request.path, request.body, headers)
         answer = connection.getresponse()
         answer.read()

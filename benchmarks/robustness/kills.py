@@ -1,4 +1,5 @@
-"""Repeated kill -9 of the worker under load: every request is still answered correctly, only later."""
+"""Repeated kill -9 of the worker under load: every request is still answered correctly, only
+later."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct, growth
+from benchmarks.robustness.client import (
+    AttemptStats,
+    CheckedRequest,
+    CheckingClient,
+    distinct,
+    growth,
+)
 from benchmarks.robustness.server import Served
 
 
@@ -22,8 +29,8 @@ async def kills(
     seconds: float,
     every: float,
 ) -> dict[str, Any]:
-    """Runs `clients` clients for `seconds`, and kills the worker every `every` seconds. Each request has
-    `sentences` sentences."""
+    """Runs `clients` clients for `seconds`, and kills the worker every `every` seconds. Each
+    request has `sentences` sentences."""
     stats, killed = AttemptStats(), list[int]()
     client = CheckingClient(served.address, stats, 110.0)
     before = await served.metrics()
@@ -54,7 +61,9 @@ async def kills(
         "p99 ms": 1000 * stats.latency(0.99),
         "slowest ms": 1000 * stats.latency(1.0),
         "metrics minus clients": stats.differences(before, after),
-        "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
+        "sentences translated twice or in vain": growth(
+            before, after, "attentive_request_success_total"
+        )
         - sentences * stats.answers,
     }
 

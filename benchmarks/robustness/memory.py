@@ -1,4 +1,5 @@
-"""Resident memory of a server over a run, and a soak: hours of mixed load with documents and attention requests."""
+"""Resident memory of a server over a run, and a soak: hours of mixed load with documents and
+attention requests."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from statistics import linear_regression
 from typing import Any
 
 from benchmarks.common.http_connection import Address, Connection
-from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct, growth
+from benchmarks.robustness.client import (
+    AttemptStats,
+    CheckedRequest,
+    CheckingClient,
+    distinct,
+    growth,
+)
 from benchmarks.robustness.server import Served, resident_megabytes
 
 SAMPLE_SECONDS = 2.0
@@ -29,8 +36,8 @@ class Memory:
     worker: list[float] = field(default_factory=list)
 
     def summary(self) -> dict[str, float]:
-        """Returns the slopes in MB per minute over the settled part of the run, and the first, settled and last
-        values."""
+        """Returns the slopes in MB per minute over the settled part of the run, and the first,
+        settled and last values."""
         first = int(SETTLED * len(self.times))
         figures = {}
         for name, values in (("API", self.api), ("worker", self.worker)):
@@ -51,9 +58,11 @@ async def record_memory(served: Served, memory: Memory) -> None:
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-async def soak(served: Served, requests: list[CheckedRequest], clients: int, seconds: float) -> dict[str, Any]:
-    """Runs `clients` clients with single sentences, one that uploads documents and one that asks for attention, each with its
-    next request after the answer to the last one."""
+async def soak(
+    served: Served, requests: list[CheckedRequest], clients: int, seconds: float
+) -> dict[str, Any]:
+    """Runs `clients` clients with single sentences, one that uploads documents and one that asks
+    for attention, each with its next request after the answer to the last one."""
     stats, memory, others = AttemptStats(), Memory(), Counter[str]()
     client, end = CheckingClient(served.address, stats, 110.0), time.monotonic() + seconds
     before = await served.metrics()
@@ -67,9 +76,16 @@ async def soak(served: Served, requests: list[CheckedRequest], clients: int, sec
     texts = [json.loads(request.body)["q"] for request in requests]
     await asyncio.gather(
         *(sentences(supply) for _ in range(clients)),
-        _repeat(served.address, "POST", "/translate_file", text_file(texts, "en", "de"), end, others),
         _repeat(
-            served.address, "GET", "/attention?q=The+house+is+small.&source=en&target=de&kind=all", None, end, others
+            served.address, "POST", "/translate_file", text_file(texts, "en", "de"), end, others
+        ),
+        _repeat(
+            served.address,
+            "GET",
+            "/attention?q=The+house+is+small.&source=en&target=de&kind=all",
+            None,
+            end,
+            others,
         ),
     )
     recording.cancel()
@@ -90,7 +106,12 @@ async def soak(served: Served, requests: list[CheckedRequest], clients: int, sec
 
 
 async def _repeat(
-    address: Address, method: str, path: str, form: tuple[str, bytes] | None, end: float, statuses: Counter[str]
+    address: Address,
+    method: str,
+    path: str,
+    form: tuple[str, bytes] | None,
+    end: float,
+    statuses: Counter[str],
 ) -> None:
     connection = Connection(address)
     media_type, body = form or ("application/json", b"")

@@ -1,4 +1,5 @@
-"""Load above the capacity of the server: accepted and rejected requests, latency, retries after Retry-After."""
+"""Load above the capacity of the server: accepted and rejected requests, latency, retries after
+Retry-After."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, closed_loop, distinct, growth
+from benchmarks.robustness.client import (
+    AttemptStats,
+    CheckedRequest,
+    CheckingClient,
+    closed_loop,
+    distinct,
+    growth,
+)
 from benchmarks.robustness.memory import SETTLED, Memory, record_memory
 from benchmarks.robustness.server import Served
 
@@ -31,11 +39,15 @@ class Retries:
 
 
 class Overload:
-    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a new request, so
-    that retries are part of the load and do not add to it."""
+    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a
+    new request, so that retries are part of the load and do not add to it."""
 
     def __init__(
-        self, client: CheckingClient, requests: Iterator[CheckedRequest], retry_share: float, seed: int = 1
+        self,
+        client: CheckingClient,
+        requests: Iterator[CheckedRequest],
+        retry_share: float,
+        seed: int = 1,
     ) -> None:
         self._client, self._requests = client, requests
         self._retry_share = retry_share
@@ -90,8 +102,9 @@ async def overload(
     factor: float,
     retry_share: float,
 ) -> dict[str, Any]:
-    """Measures the capacity of the server, sends `factor` times that load for `seconds`, and measures the capacity again: that of
-    a virtual machine changes. Each request has `sentences` sentences."""
+    """Measures the capacity of the server, sends `factor` times that load for `seconds`, and
+    measures the capacity again: that of a virtual machine changes. Each request has `sentences`
+    sentences."""
     supply = distinct(requests)
     warm_client = CheckingClient(served.address, AttemptStats(), 60.0)
     measured = min(20.0, max(5.0, seconds / 10))
@@ -140,7 +153,9 @@ async def overload(
         "metrics minus clients": stats.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
         - stats.statuses["429"],
-        "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
+        "sentences translated twice or in vain": growth(
+            before, after, "attentive_request_success_total"
+        )
         - sentences * stats.answers,
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),

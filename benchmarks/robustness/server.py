@@ -1,4 +1,5 @@
-"""Starts `attentive serve` as a separate process and reads its state over HTTP, its log and /proc."""
+"""Starts `attentive serve` as a separate process and reads its state over HTTP, its log and
+/proc."""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ class Served:
     log: Path
 
     async def ready(self) -> dict[str, Any]:
-        """Returns the body of GET /ready. Raises OSError, EOFError or ValueError if there is no answer."""
+        """Returns the body of GET /ready. Raises OSError, EOFError or ValueError if there is no
+        answer."""
         return dict(json.loads((await self._get("/ready"))[1]))
 
     async def until_ready(self) -> None:
-        """Waits until the server is ready and the CPU backend is compiled, because torch rounds differently. Raises
-        RuntimeError if the server exits first."""
+        """Waits until the server is ready and the CPU backend is compiled, because torch rounds
+        differently. Raises RuntimeError if the server exits first."""
         while self.process.poll() is None:
-            with contextlib.suppress(OSError, EOFError):  # the address is logged before the socket accepts connections
+            # the address is logged before the socket accepts connections
+            with contextlib.suppress(OSError, EOFError):
                 state = await self.ready()
                 if state["status"] == "ready" and "is being compiled" not in str(state["details"]):
                     return
@@ -76,14 +79,26 @@ class Served:
 
 @asynccontextmanager
 async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Served]:
-    """Starts a server with these flags on a free port and waits until it is ready. Its log and data go to `folder`; it
-    is stopped with SIGTERM.
+    """Starts a server with these flags on a free port and waits until it is ready. Its log and data
+    go to `folder`; it is stopped with SIGTERM.
 
     Raises RuntimeError if it does not become ready.
     """
     log = folder / "server.log"
-    command = [sys.executable, "-m", "server", "serve", "--port", "0", "--data", str(folder / "data"), *arguments]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
+    command = [
+        sys.executable,
+        "-m",
+        "server",
+        "serve",
+        "--port",
+        "0",
+        "--data",
+        str(folder / "data"),
+        *arguments,
+    ]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")
+    }
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stderr=stream, env=environment)  # noqa: ASYNC220  starting a process takes a few milliseconds
     try:

@@ -1,11 +1,14 @@
-"""What the API process takes for a request: a server before an echo, single sentences, arrays, streams and refusals.
+"""What the API process takes for a request: a server before an echo, single sentences, arrays,
+streams and refusals.
 
-    python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev --seconds 4 --rounds 3
+    python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev
+    --seconds 4 --rounds 3
 
-The load comes from processes of its own. Times are processor time of the API process, which writes its log to a file.
-`--base CHECKOUT` measures another checkout of this repository in turns, `--processes 2 4` this one with one and so many API
-processes, without samples: the time is then that of all of them with the supervisor and the leader. Requests are refused
-while the worker is stopped and one request waits for it.
+The load comes from processes of its own. Times are processor time of the API process, which writes
+its log to a file. `--base CHECKOUT` measures another checkout of this repository in turns,
+`--processes 2 4` this one with one and so many API processes, without samples: the time is then
+that of all of them with the supervisor and the leader. Requests are refused while the worker is
+stopped and one request waits for it.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ class Measured:
 
     requests: list[float] = field(default_factory=list)  # a second
     microseconds: list[float] = field(default_factory=list)  # a request
-    parts: dict[str, float] = field(default_factory=dict)  # microseconds a request, of the last round
+    # microseconds a request, of the last round
+    parts: dict[str, float] = field(default_factory=dict)
     errors: int = 0
     connections: list[list[int]] = field(default_factory=list)
 
@@ -83,13 +87,23 @@ class Measured:
 class EchoServer:
     """A server of a checkout before an echo, with further flags."""
 
-    def __init__(self, checkout: Path, model: Path, prepared: Path, samples: Path, *further: str) -> None:
+    def __init__(
+        self, checkout: Path, model: Path, prepared: Path, samples: Path, *further: str
+    ) -> None:
         self.samples, port = samples, free_port()
         self.address = Address.parse(f"http://127.0.0.1:{port}")
         flags = ["--port", str(port), "--weights", str(model.parent), *further]
-        command = [sys.executable, "-m", "benchmarks.scale.server", str(prepared), str(samples), *flags]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.scale.server",
+            str(prepared),
+            str(samples),
+            *flags,
+        ]
         tools = Path(__file__).resolve().parents[2]
-        path = os.pathsep.join((str(checkout), str(tools)))  # the server of the checkout, the benchmark of this one
+        # the server of the checkout, the benchmark of this one
+        path = os.pathsep.join((str(checkout), str(tools)))
         with samples.with_suffix(".log").open("wb") as log:
             environment = {**os.environ, "PYTHONPATH": path}
             self.process = subprocess.Popen(command, cwd=checkout, env=environment, stderr=log)
@@ -103,7 +117,9 @@ class EchoServer:
 
     def _ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.address.port}/ready", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.address.port}/ready", timeout=2
+            ) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -117,7 +133,11 @@ class EchoServer:
         """Returns the connections of each process that has some."""
         found = []
         for process in [self._main, *self._main.children()]:
-            of_clients = [c for c in process.net_connections("tcp") if c.raddr and c.laddr.port == self.address.port]
+            of_clients = [
+                c
+                for c in process.net_connections("tcp")
+                if c.raddr and c.laddr.port == self.address.port
+            ]
             found += [len(of_clients)] if of_clients else []
         return found
 
@@ -127,12 +147,16 @@ class EchoServer:
 
     def _processes(self) -> list[psutil.Process]:
         """Returns the processes of the server but the workers."""
-        children = [child for child in self._main.children() if "benchmarks.scale.echo_worker" not in child.cmdline()]
+        children = [
+            child
+            for child in self._main.children()
+            if "benchmarks.scale.echo_worker" not in child.cmdline()
+        ]
         return [self._main, *children]
 
     def counts(self) -> dict[str, int]:
-        """Returns the samples since the last call, by part; none of several processes. Raises RuntimeError where the server does
-        not answer."""
+        """Returns the samples since the last call, by part; none of several processes. Raises
+        RuntimeError where the server does not answer."""
         if self._several:
             return {}
         until = time.monotonic() + _ANSWER_SECONDS
@@ -149,9 +173,13 @@ class EchoServer:
     def full(self, body: bytes) -> Iterator[None]:
         """Stops the worker, and leaves it one request with this body while the block runs."""
         everyone = self._main.children(recursive=True)
-        workers = [process for process in everyone if "benchmarks.scale.echo_worker" in process.cmdline()]
+        workers = [
+            process for process in everyone if "benchmarks.scale.echo_worker" in process.cmdline()
+        ]
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.address.port}/translate", body, {"Content-Type": "application/json"}
+            f"http://127.0.0.1:{self.address.port}/translate",
+            body,
+            {"Content-Type": "application/json"},
         )
         with ThreadPoolExecutor(1) as thread:
             for worker in workers:
@@ -176,7 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     source, target = options.direction.split("-")
     sets = choose(read_sets(options.data, options.sets), [options.direction])
-    texts = [text for item in sets for text in item.sources if len(text) <= options.longest][: options.sentences]
+    texts = [text for item in sets for text in item.sources if len(text) <= options.longest][
+        : options.sentences
+    ]
     checkouts = {"this": Path.cwd()} | ({"base": options.base.resolve()} if options.base else {})
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.json"
@@ -186,7 +216,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags = {200: _ROOM, 429: _ONE_TOKEN}
         statuses = sorted({kind.status for kind in KINDS if options.kinds in kind.name})
         servers = {
-            (name, status): EchoServer(path, model, prepared, Path(folder) / f"{name}{status}.json", *flags[status])
+            (name, status): EchoServer(
+                path, model, prepared, Path(folder) / f"{name}{status}.json", *flags[status]
+            )
             for name, path in checkouts.items()
             for status in statuses
         }
@@ -198,25 +230,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 servers[f"{number} processes", status] = server
         try:
             found = _measure(servers, texts, (source, target), options)
-            memory = {name: server.memory() for (name, status), server in servers.items() if status == 200}
+            memory = {
+                name: server.memory() for (name, status), server in servers.items() if status == 200
+            }
         finally:
             for server in servers.values():
                 server.stop()
     _print(found, sum(map(len, texts)) / len(texts))
     _print_model(found["this"], worker)
     for name, sizes in memory.items():
-        print(f"\n{name}: PSS in MB of each process: {', '.join(f'{size / 1e6:.1f}' for size in sizes)}")
+        print(
+            f"\n{name}: PSS in MB of each process: "
+            f"{', '.join(f'{size / 1e6:.1f}' for size in sizes)}"
+        )
         spread = [sorted(each) for kind in found[name].values() for each in kind.connections]
         print(f"{name}: connections of each process, by round: {spread}")
     if options.json is not None:
-        rows = {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
-        options.json.write_text(json.dumps({"environment": report.environment(), "found": rows}, indent=1))
+        rows = {
+            name: {kind: asdict(one) for kind, one in kinds.items()}
+            for name, kinds in found.items()
+        }
+        options.json.write_text(
+            json.dumps({"environment": report.environment(), "found": rows}, indent=1)
+        )
     return 0
 
 
-def _prepare(model: Path, texts: Sequence[str], target: str) -> tuple[list[tuple[Sequence[int], Sequence[int]]], float]:
-    """Returns (source ids, target ids) of each text, by the model itself on one thread, and the processor time of a text in
-    seconds."""
+def _prepare(
+    model: Path, texts: Sequence[str], target: str
+) -> tuple[list[tuple[Sequence[int], Sequence[int]]], float]:
+    """Returns (source ids, target ids) of each text, by the model itself on one thread, and the
+    processor time of a text in seconds."""
     opened = open_model(model, engine="native", precision="int8", slots=64, threads=1)
     config = opened.config
     sources = [opened.tokenizer.encode(text, target).ids for text in texts]
@@ -240,7 +284,8 @@ def _measure(
     pair: tuple[str, str],
     options: argparse.Namespace,
 ) -> dict[str, dict[str, Measured]]:
-    """Runs the rounds of all kinds on the servers, which are by name and expected status, in turns."""
+    """Runs the rounds of all kinds on the servers, which are by name and expected status, in
+    turns."""
     names = list(dict.fromkeys(name for name, _ in servers))
     found = {name: {kind.name: Measured() for kind in KINDS} for name in names}
     with ProcessPoolExecutor(_GENERATORS) as generators:
@@ -248,7 +293,15 @@ def _measure(
             for kind in [kind for kind in KINDS if options.kinds in kind.name]:
                 for name in names:
                     seconds = options.seconds if round_number else 1.0
-                    _round(servers[name, kind.status], kind, generators, texts, pair, seconds, found[name][kind.name])
+                    _round(
+                        servers[name, kind.status],
+                        kind,
+                        generators,
+                        texts,
+                        pair,
+                        seconds,
+                        found[name][kind.name],
+                    )
             for kinds in found.values() if not round_number else ():
                 kinds.update({kind.name: Measured() for kind in KINDS})
     return found
@@ -288,14 +341,22 @@ def _load(
     seconds: float,
     measured: Measured,
 ) -> tuple[int, int, float]:
-    """Sends requests, and counts connections half-way. Returns those with the status of the kind, the others, and the seconds."""
+    """Sends requests, and counts connections half-way. Returns those with the status of the kind,
+    the others, and the seconds."""
     number = min(_GENERATORS, kind.clients)
     began = time.perf_counter()
     parts = [
         generators.submit(
-            _generate, server.address, kind, texts[first:] + texts[:first], pair, kind.clients // number, seconds
+            _generate,
+            server.address,
+            kind,
+            texts[first:] + texts[:first],
+            pair,
+            kind.clients // number,
+            seconds,
         )
-        for first in range(0, len(texts), -(-len(texts) // number))  # equal texts at a time would be translated once
+        # equal texts at a time would be translated once
+        for first in range(0, len(texts), -(-len(texts) // number))
     ]
     time.sleep(seconds / 2)
     measured.connections.append(server.connections())
@@ -305,13 +366,23 @@ def _load(
 
 
 def _generate(
-    address: Address, kind: Kind, texts: list[str], pair: tuple[str, str], clients: int, seconds: float
+    address: Address,
+    kind: Kind,
+    texts: list[str],
+    pair: tuple[str, str],
+    clients: int,
+    seconds: float,
 ) -> tuple[int, int]:
-    """Sends requests from one process. Returns how many had the status of the kind, and how many another one."""
+    """Sends requests from one process. Returns how many had the status of the kind, and how many
+    another one."""
     bodies = []
     for first in range(0, len(texts), kind.array):
         chosen = texts[first : first + kind.array]
-        fields = {"q": chosen if kind.array > 1 else chosen[0], "source": pair[0], "target": pair[1]}
+        fields = {
+            "q": chosen if kind.array > 1 else chosen[0],
+            "source": pair[0],
+            "target": pair[1],
+        }
         bodies.append(json.dumps(fields).encode())
     endless = cycle(bodies)
     counts = [0, 0]
@@ -332,7 +403,10 @@ def _generate(
 
 
 def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:
-    print(f"Sentences of {characters:.0f} characters in the mean; medians; microseconds of the API process.\n")
+    print(
+        f"Sentences of {characters:.0f} characters in the mean; medians; microseconds of the API "
+        "process.\n"
+    )
     rows: list[tuple[object, ...]] = []
     for kind in KINDS:
         for name, kinds in found.items():
@@ -346,39 +420,64 @@ def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:
     print(report.table(columns, rows))
     for name, kinds in found.items():
         names = sorted({part for one in kinds.values() for part in one.parts})
-        parts = [(part, *(kinds[kind.name].parts.get(part, 0.0) for kind in KINDS)) for part in names]
+        parts = [
+            (part, *(kinds[kind.name].parts.get(part, 0.0) for kind in KINDS)) for part in names
+        ]
         print(f"\n{name}: us a request by part\n")
         print(report.table(("part", *(kind.name for kind in KINDS)), parts))
 
 
 def _print_model(kinds: dict[str, Measured], worker: float) -> None:
-    """Prints what workers on so many cores answer behind one API process, and how many of these would feed them. `worker` is
-    the time of a core for a sentence, in seconds."""
+    """Prints what workers on so many cores answer behind one API process, and how many of these
+    would feed them. `worker` is the time of a core for a sentence, in seconds."""
     rows = []
     for kind in KINDS:
         measured = kinds[kind.name].microseconds
         if measured and kind.status == 200 and kind.clients > 1:
             api = 1e-6 * statistics.median(measured) / kind.array
             for cores in CORES:
-                rows.append((kind.name, cores, cores / worker, min(cores / worker, 1 / api), cores * api / worker))
-    print(f"\nA core of a worker takes {1e3 * worker:.2f} ms a sentence. Sentences a second if cores add up:\n")
-    columns = ("load", "cores of workers", "these", "behind one API process", "API processes that feed them")
+                rows.append(
+                    (
+                        kind.name,
+                        cores,
+                        cores / worker,
+                        min(cores / worker, 1 / api),
+                        cores * api / worker,
+                    )
+                )
+    print(
+        f"\nA core of a worker takes {1e3 * worker:.2f} ms a sentence. Sentences a second if cores "
+        "add up:\n"
+    )
+    columns = (
+        "load",
+        "cores of workers",
+        "these",
+        "behind one API process",
+        "API processes that feed them",
+    )
     print(report.table(columns, rows))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scale", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--model", type=Path, required=True, help="model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder of development sets")
     parser.add_argument("--sets", nargs="*", default=[], help="names of sets")
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--longest", type=int, default=1000, metavar="CHARACTERS")
-    parser.add_argument("--kinds", default="", help="only the kinds of load whose name contains this")
+    parser.add_argument(
+        "--kinds", default="", help="only the kinds of load whose name contains this"
+    )
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--base", type=Path, help="another checkout")
-    parser.add_argument("--processes", type=int, nargs="*", default=[], help="numbers of API processes, beside one")
+    parser.add_argument(
+        "--processes", type=int, nargs="*", default=[], help="numbers of API processes, beside one"
+    )
     parser.add_argument("--json", type=Path)
     return parser
 

@@ -1,6 +1,8 @@
-"""A worker that answers at once with prepared targets: `python -m benchmarks.scale.echo_worker PREPARED INDEX OPTIONS`.
+"""A worker that answers at once with prepared targets: `python -m benchmarks.scale.echo_worker
+PREPARED INDEX OPTIONS`.
 
-PREPARED is a JSON file of pairs [source ids, target ids]. A source that is not in it gets its own tokens.
+PREPARED is a JSON file of pairs [source ids, target ids]. A source that is not in it gets its own
+tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class EchoRunner:
 
     not_finite = ""
 
-    def __init__(self, prepared: Path, options: WorkerOptions, index: int, pinned: bool = False) -> None:
+    def __init__(
+        self, prepared: Path, options: WorkerOptions, index: int, pinned: bool = False
+    ) -> None:
         pairs = json.loads(prepared.read_text(encoding="utf-8"))
         self._targets = {tuple(source): tuple(target) for source, target in pairs}
         self._name, self._loads = f"cpu:{index}", list[ModelLoaded]()
@@ -58,7 +62,9 @@ class EchoRunner:
         """Takes no time: there is no encoder."""
         return lambda: 0.0
 
-    def step(self, model: str, running: list[sequence.Sequence]) -> tuple[list[sequence.Sequence], int]:
+    def step(
+        self, model: str, running: list[sequence.Sequence]
+    ) -> tuple[list[sequence.Sequence], int]:
         for each in running:
             source = tuple(each.job.source)
             target = self._targets.get(source, source[1:-1])

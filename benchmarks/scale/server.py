@@ -1,8 +1,9 @@
 """A server before an echo, whose API process counts where it spends its time:
 `python -m benchmarks.scale.server PREPARED SAMPLES [FLAG ...]`.
 
-SIGPROF interrupts the process at every millisecond of its processor time. A sample belongs to the part of the innermost
-frame that PARTS names; with --api-processes there are none. SIGUSR1 writes the counts to the file SAMPLES and starts anew.
+SIGPROF interrupts the process at every millisecond of its processor time. A sample belongs to the
+part of the innermost frame that PARTS names; with --api-processes there are none. SIGUSR1 writes
+the counts to the file SAMPLES and starts anew.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The health check of the container: exit status 0 where GET /ready is 200.
 
-Docker does not restart an unhealthy container, only one that has ended. A server that accepts connections and does not
-answer GET /health in FAILURES checks in a row is therefore killed here: the container ends, and its restart policy
-starts it again. Other failures do not count: the connection of a server that starts or stops is refused, and a
-503 is an answer.
+Docker does not restart an unhealthy container, only one that has ended. A server that accepts
+connections and does not answer GET /health in FAILURES checks in a row is therefore killed here:
+the container ends, and its restart policy starts it again. Other failures do not count: the
+connection of a server that starts or stops is refused, and a 503 is an answer.
 """
 
 import http.client
@@ -18,8 +18,11 @@ COUNT = Path(os.environ.get("HEALTHCHECK_COUNT", "/tmp/unanswered-health-checks"
 
 
 def status(path: str) -> int:
-    """Returns the status of GET `path`. Raises TimeoutError where no answer comes, OSError where no server listens."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(os.environ["ATTENTIVE_PORT"]), timeout=SECONDS)
+    """Returns the status of GET `path`. Raises TimeoutError where no answer comes, OSError where no
+    server listens."""
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", int(os.environ["ATTENTIVE_PORT"]), timeout=SECONDS
+    )
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -39,7 +42,10 @@ def unanswered() -> int:
 
 def servers(init: int) -> list[int]:
     """Returns the process ids of the server: the children of the container's first process."""
-    return [int(pid) for pid in Path(f"/proc/{init}/task/{init}/children").read_text(encoding="ascii").split()]
+    return [
+        int(pid)
+        for pid in Path(f"/proc/{init}/task/{init}/children").read_text(encoding="ascii").split()
+    ]
 
 
 def main(init: int) -> int:
@@ -50,7 +56,9 @@ def main(init: int) -> int:
             COUNT.unlink()
             for pid in servers(init):
                 os.kill(pid, signal.SIGKILL)
-            sys.stdout.write(f"The server did not answer {FAILURES} health checks and was killed.\n")
+            sys.stdout.write(
+                f"The server did not answer {FAILURES} health checks and was killed.\n"
+            )
         return 1
     except (OSError, http.client.HTTPException):
         return 1

@@ -1,6 +1,8 @@
-"""Prints the requirements in pyproject.toml for `pip install -r`: python requirements.py EXTRAS [LEFT-OUT ...]
+"""Prints the requirements in pyproject.toml for `pip install -r`: python requirements.py EXTRAS
+[LEFT-OUT ...]
 
-EXTRAS is a comma-separated list and may be empty. A LEFT-OUT is the name of a distribution that is not installed.
+EXTRAS is a comma-separated list and may be empty. A LEFT-OUT is the name of a distribution that is
+not installed.
 """
 
 import re

@@ -1,1 +1,2 @@
-"""Analysis of attention weights and hidden states: head statistics and word alignment. NumPy only."""
+"""Analysis of attention weights and hidden states: head statistics and word alignment. NumPy
+only."""

@@ -1,8 +1,9 @@
 """Soft word alignment from cross-attention, and grouping of pieces into words. NumPy only.
 
-A target token is aligned with what source tokens contribute to one layer (`model.analysis.contributions`) in the query
-that generated it, or in the next query, which reads it ("shift": Chen et al. 2020, "Accurate Word Alignment Induction
-from Neural Machine Translation"). An import chooses the layer and the row without gold alignments, by `agreement`.
+A target token is aligned with what source tokens contribute to one layer
+(`model.analysis.contributions`) in the query that generated it, or in the next query, which reads
+it ("shift": Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation").
+An import chooses the layer and the row without gold alignments, by `agreement`.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ _WORD = re.compile(
 )
 """Words as people cut them for alignments: hyphens are words, clitics are cut off."""
 FULL = 0.5
-"""A source word that receives less attention than this, summed over the target tokens, counts as a gap."""
+"""A source word that receives less attention than this, summed over the target tokens, counts as a
+gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word: its characters [start, end) in the sentence and the indices of its pieces.
 
-    Pieces without text (language tag, start and end of sentence) are separate words with start == end.
+    Pieces without text (language tag, start and end of sentence) are separate words with start ==
+    end.
     """
 
     text: str
@@ -65,7 +68,8 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentLayer:
-    """The layer of cross-attention whose contributions align words. `shift`: in the row after that of the token."""
+    """The layer of cross-attention whose contributions align words. `shift`: in the row after that
+    of the token."""
 
     layer: int
     shift: bool = False
@@ -79,29 +83,38 @@ class AlignmentLayer:
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentLayer:
-        """Reads alignment.json of a model folder. Without it, and with one of version 0.1, which lists heads, the layer is
-        the last, in decoders of 6 or more layers the second to last. Raises ValueError for an invalid file."""
+        """Reads alignment.json of a model folder. Without it, and with one of version 0.1, which
+        lists heads, the layer is the last, in decoders of 6 or more layers the second to last.
+        Raises ValueError for an invalid file."""
         file, default = folder / FILE, {"layer": layers - 1 if layers < 6 else layers - 2}
         try:
             read = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else default
             chosen = cls(**(default if "heads" in read else read))
-            if type(chosen.layer) is not int or not 0 <= chosen.layer < layers or type(chosen.shift) is not bool:
+            if (
+                type(chosen.layer) is not int
+                or not 0 <= chosen.layer < layers
+                or type(chosen.shift) is not bool
+            ):
                 raise ValueError(f"the decoder has {layers} layers")
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{file} does not name a layer of the model as {{layer, shift}}: {error}") from None
+            raise ValueError(
+                f"{file} does not name a layer of the model as {{layer, shift}}: {error}"
+            ) from None
         return chosen
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns the characters [start, end) of the words of a text, as people cut them for alignments. Marks belong to their
-    letters."""
+    """Returns the characters [start, end) of the words of a text, as people cut them for
+    alignments. Marks belong to their letters."""
     spans = [match.span() for match in _WORD.finditer(text)]
     if text.isascii():
         return spans
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         follows = bool(joined) and joined[-1][1] == start
-        if follows and (_is_mark(text[start]) or (_is_mark(text[start - 1]) and text[start].isalnum())):
+        if follows and (
+            _is_mark(text[start]) or (_is_mark(text[start - 1]) and text[start].isalnum())
+        ):
             joined[-1] = joined[-1][0], end
         else:
             joined.append((start, end))
@@ -118,7 +131,8 @@ def words(
     offsets: Sequence[tuple[int, int]],
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Word, ...]:
-    """Groups pieces into words, in the order of the pieces. A piece belongs to the word with the largest overlap.
+    """Groups pieces into words, in the order of the pieces. A piece belongs to the word with the
+    largest overlap.
 
     `spans` are the characters [start, end) of each word, by default `word_spans`.
     """
@@ -130,7 +144,11 @@ def words(
         while at < len(spans) and spans[at][1] <= start:
             at += 1
         number = _overlapped(spans, at, start, end)
-        if number is None and (text[start:end].isspace() or pieces[place] == _SPACE) and at < len(spans):
+        if (
+            number is None
+            and (text[start:end].isspace() or pieces[place] == _SPACE)
+            and at < len(spans)
+        ):
             number = at  # a separate space belongs to the next word
         if number is not None and groups and groups[-1][0] == number:
             groups[-1][1].append(place)
@@ -140,7 +158,8 @@ def words(
 
 
 def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> Weights:
-    """Weights between words, summed over key pieces and averaged over query pieces: (..., Q, K) -> (..., q, k).
+    """Weights between words, summed over key pieces and averaged over query pieces: (..., Q, K) ->
+    (..., q, k).
 
     The words must contain every piece once and in order, as returned by `words`.
     """
@@ -150,8 +169,8 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
 
 
 def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
-    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens: the contributions of a
-    layer, divided by their sum over the source."""
+    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens:
+    the contributions of a layer, divided by their sum over the source."""
     if maps.soft is not None:
         return maps.soft.astype(np.float32, copy=False)
     return _shifted(_contributed(maps, chosen, slice(None)), chosen)
@@ -165,17 +184,20 @@ def _contributed(maps: AttentionMaps, chosen: AlignmentLayer, rows: slice) -> We
 
 
 def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
-    """Returns how much each target token read of the source tokens (T, S): the mean weights of the heads of the layer that
-    aligns, and of the last. A row without a counterpart in the source reads its tags, to which it owes no contribution."""
+    """Returns how much each target token read of the source tokens (T, S): the mean weights of the
+    heads of the layer that aligns, and of the last. A row without a counterpart in the source reads
+    its tags, to which it owes no contribution."""
     if maps.reading is not None:
         return maps.reading.astype(np.float32, copy=False)
     layer, last = maps.cross[chosen.layer].mean(axis=0), maps.cross[-1].mean(axis=0)
     return np.asarray((_shifted(layer, chosen) + last) / 2, dtype=np.float32)
 
 
-def chosen_alignment(maps: AttentionMaps, choice: MapChoice) -> Generator[None, None, AttentionMaps]:
-    """Returns the maps with the choice, and the soft alignment and the reading that it asks for. Yields where other work may
-    run."""
+def chosen_alignment(
+    maps: AttentionMaps, choice: MapChoice
+) -> Generator[None, None, AttentionMaps]:
+    """Returns the maps with the choice, and the soft alignment and the reading that it asks for.
+    Yields where other work may run."""
     if choice.soft is None:
         return replace(maps, choice=choice)
     layer = AlignmentLayer(choice.soft, choice.shift)
@@ -185,7 +207,9 @@ def chosen_alignment(maps: AttentionMaps, choice: MapChoice) -> Generator[None, 
     for part in range(count):
         if part:
             yield
-        parts.append(_contributed(maps, layer, slice(rows * part // count, rows * (part + 1) // count)))
+        parts.append(
+            _contributed(maps, layer, slice(rows * part // count, rows * (part + 1) // count))
+        )
     if count > 1 and choice.reading:
         yield
     return replace(
@@ -201,7 +225,8 @@ def _shifted(rows: Weights, chosen: AlignmentLayer) -> Weights:
 
 
 def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> Weights:
-    """Returns the weights (W, V) between the words of a soft alignment (T, S) that are not special."""
+    """Returns the weights (W, V) between the words of a soft alignment (T, S) that are not
+    special."""
     if not source or not target:
         return np.zeros((0, 0), dtype=np.float32)
     by_word = to_words(soft[: target[-1].pieces[-1] + 1], target, source)
@@ -210,7 +235,8 @@ def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word])
 
 
 def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> int:
-    """Returns the number of target words that are also the word with the largest weight for their best source word."""
+    """Returns the number of target words that are also the word with the largest weight for their
+    best source word."""
     weights = between_words(soft, source, target)  # (W, V)
     if not weights.size:
         return 0
@@ -219,16 +245,17 @@ def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> 
 
 
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
-    """Returns the attention each source word received, summed over the target words. Near 0: probably not
-    translated."""
+    """Returns the attention each source word received, summed over the target words. Near 0:
+    probably not translated."""
     by_word = to_words(soft, target, source)
     real = [place for place, word in enumerate(target) if not word.special]
     return [float(share) for share in by_word[real].sum(axis=0)]
 
 
 def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> list[float]:
-    """Returns the attention that each source word with letters or digits received, summed over its pieces and over the
-    first `tokens` rows of a `reading_map` (T, S). The end of sentence attends to everything and is left out."""
+    """Returns the attention that each source word with letters or digits received, summed over its
+    pieces and over the first `tokens` rows of a `reading_map` (T, S). The end of sentence attends
+    to everything and is left out."""
     totals = soft[:tokens].sum(axis=0)
     return [
         float(totals[list(word.pieces)].sum())
@@ -238,7 +265,8 @@ def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> li
 
 
 def largest_gap(received: Sequence[float]) -> float:
-    """Returns the largest sum of FULL minus the received attention over words in a row, at least 0 (Kadane's algorithm).
+    """Returns the largest sum of FULL minus the received attention over words in a row, at least 0
+    (Kadane's algorithm).
 
     A single word gives at most FULL, so that a larger gap has several words.
     """
@@ -250,7 +278,8 @@ def largest_gap(received: Sequence[float]) -> float:
 
 
 def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:
-    """Returns the index of the span, from `first` on, with the largest overlap with the characters [start, end)."""
+    """Returns the index of the span, from `first` on, with the largest overlap with the characters
+    [start, end)."""
     if start >= end or first >= len(spans) or spans[first][0] >= end:
         return None
     if first + 1 == len(spans) or spans[first + 1][0] >= end:  # nearly always

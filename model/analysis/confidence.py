@@ -1,8 +1,9 @@
-"""The confidence of a translation, and the limits of its checks, fitted for each direction of a model folder.
+"""The confidence of a translation, and the limits of its checks, fitted for each direction of a
+model folder.
 
-The confidence is the probability that a translation is not wrong, which is a chrF of at least `GOOD_CHRF`: a logistic function
-of three numbers that every translation has. `confidence.json` names the weights it was fitted for; with other weights it is
-not used.
+The confidence is the probability that a translation is not wrong, which is a chrF of at least
+`GOOD_CHRF`: a logistic function of three numbers that every translation has. `confidence.json`
+names the weights it was fitted for; with other weights it is not used.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _SAMPLE_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a confidence fits sentences that it was not fitted on: their number, the correlations of confidence and
-    chrF, the expected calibration error over ten bins with equal numbers of sentences (Guo et al. 2017), and the area under
-    the ROC curve for sentences whose chrF is below `GOOD_CHRF`."""
+    """How well a confidence fits sentences that it was not fitted on: their number, the
+    correlations of confidence and chrF, the expected calibration error over ten bins with equal
+    numbers of sentences (Guo et al. 2017), and the area under the ROC curve for sentences whose
+    chrF is below `GOOD_CHRF`."""
 
     sentences: int
     pearson: float
@@ -45,9 +47,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class DirectionLimits:
-    """Fitted numbers of one direction. `coefficients` are those of `features` after the intercept. `flagged` is the
-    probability for sentences with a flag. A target is short if the logarithm of its tokens per source token is below
-    `short`. A gap in the attention above `gap` is an omission."""
+    """Fitted numbers of one direction. `coefficients` are those of `features` after the intercept.
+    `flagged` is the probability for sentences with a flag. A target is short if the logarithm of
+    its tokens per source token is below `short`. A gap in the attention above `gap` is an
+    omission."""
 
     coefficients: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
     flagged: float
@@ -56,8 +59,8 @@ class DirectionLimits:
     quality: Quality
 
     def confidence(self, token_scores: Sequence[float], characters: int, flagged: bool) -> float:
-        """Returns the probability that the translation is not wrong. `token_scores` are those of the best hypothesis, and
-        `characters` is the length of its text."""
+        """Returns the probability that the translation is not wrong. `token_scores` are those of
+        the best hypothesis, and `characters` is the length of its text."""
         if not token_scores:
             return 0.0
         base, mean, length, count = self.coefficients
@@ -69,20 +72,28 @@ class DirectionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """The content of confidence.json. `weights` is the hash of the weight files; directions are written `en-de`."""
+    """The content of confidence.json. `weights` is the hash of the weight files; directions are
+    written `en-de`."""
 
     weights: str
     directions: Mapping[str, DirectionLimits]
 
     def to_json(self) -> str:
-        directions = {direction: asdict(limits) for direction, limits in sorted(self.directions.items())}
-        content = {"format": FORMAT, "weights": self.weights, "good_chrf": GOOD_CHRF, "directions": directions}
+        directions = {
+            direction: asdict(limits) for direction, limits in sorted(self.directions.items())
+        }
+        content = {
+            "format": FORMAT,
+            "weights": self.weights,
+            "good_chrf": GOOD_CHRF,
+            "directions": directions,
+        }
         return json.dumps(content, indent=2) + "\n"
 
     @classmethod
     def load(cls, folder: Path) -> Confidence | None:
-        """Reads confidence.json of a model folder. Returns None without a file, or if it was fitted for other weights.
-        Raises ValueError for an invalid file."""
+        """Reads confidence.json of a model folder. Returns None without a file, or if it was fitted
+        for other weights. Raises ValueError for an invalid file."""
         file = folder / FILE
         if not file.is_file():
             return None
@@ -96,8 +107,9 @@ class Confidence:
 
 
 def features(token_scores: Sequence[float], characters: int) -> tuple[float, float, float]:
-    """Returns the mean log-probability of the target tokens, the logarithm of their mean length in characters (words that the
-    model puts together from many pieces are rare or invented), and that of their number."""
+    """Returns the mean log-probability of the target tokens, the logarithm of their mean length in
+    characters (words that the model puts together from many pieces are rare or invented), and that
+    of their number."""
     tokens = len(token_scores)
     return sum(token_scores) / tokens, math.log(max(1, characters) / tokens), math.log(tokens)
 
@@ -138,20 +150,28 @@ class ScoredTranslation:
 
 
 def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
-    """Returns the numbers of one direction, and their quality by cross-validation: each fifth of the translations is rated
-    with the numbers that are fitted on the others.
+    """Returns the numbers of one direction, and their quality by cross-validation: each fifth of
+    the translations is rated with the numbers that are fitted on the others.
 
-    Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or none is.
+    Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or
+    none is.
     """
     if len(translations) < LEAST_SENTENCES:
-        raise ValueError(f"{len(translations)} sentences are too few to fit a confidence; it needs {LEAST_SENTENCES}.")
+        raise ValueError(
+            f"{len(translations)} sentences are too few to fit a confidence; it needs "
+            f"{LEAST_SENTENCES}."
+        )
     if len({item.chrf >= GOOD_CHRF for item in translations}) == 1:
         raise ValueError("A confidence cannot be fitted: the sentences are all good or all bad.")
     sure = np.empty(len(translations))
     for fold in range(_FOLDS):
-        limits = _fitted([item for number, item in enumerate(translations) if number % _FOLDS != fold])
+        limits = _fitted(
+            [item for number, item in enumerate(translations) if number % _FOLDS != fold]
+        )
         sure[fold::_FOLDS] = [_confidence(limits, item) for item in translations[fold::_FOLDS]]
-    return replace(_fitted(translations), quality=quality(sure, np.array([item.chrf for item in translations])))
+    return replace(
+        _fitted(translations), quality=quality(sure, np.array([item.chrf for item in translations]))
+    )
 
 
 def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
@@ -166,7 +186,9 @@ def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
         coefficients=(base, mean, length, count),
         flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
         short=round(float(np.quantile(ratios, _SHORT_SHARE)), 3),
-        gap=round(max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3),
+        gap=round(
+            max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3
+        ),
         quality=Quality(0, 0.0, 0.0, 0.0, 0.0),
     )
 
@@ -179,7 +201,9 @@ def quality(sure: Float64, chrf: Float64) -> Quality:
     """Returns how well confidences fit the chrF of their translations."""
     good = (chrf >= GOOD_CHRF).astype(np.float64)
     bins = np.array_split(np.argsort(sure, kind="stable"), _BINS)
-    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(sure)
+    error = sum(
+        abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)
+    ) / len(sure)
     return Quality(
         sentences=len(sure),
         pearson=round(_correlation(sure, chrf), 3),
@@ -190,8 +214,8 @@ def quality(sure: Float64, chrf: Float64) -> Quality:
 
 
 def _area(values: Float64, good: NDArray[np.bool_]) -> float:
-    """Returns the area under the ROC curve: the probability that a value of a found item is larger than that of another
-    one."""
+    """Returns the area under the ROC curve: the probability that a value of a found item is larger
+    than that of another one."""
     count = int(good.sum())
     if count in (0, len(good)):
         return 0.5
@@ -199,15 +223,18 @@ def _area(values: Float64, good: NDArray[np.bool_]) -> float:
 
 
 def _logistic(inputs: Float64, labels: Float64) -> Float64:
-    """Returns intercept and coefficients of a logistic regression (Newton's method) of the inputs (N, F). Coefficients
-    of the first input are not negative: a higher probability never lowers the confidence."""
+    """Returns intercept and coefficients of a logistic regression (Newton's method) of the inputs
+    (N, F). Coefficients of the first input are not negative: a higher probability never lowers the
+    confidence."""
     columns = np.column_stack([np.ones(len(inputs)), inputs])  # (N, 1 + F)
     weights = np.zeros(columns.shape[1])
     for _ in range(_STEPS):
         probabilities = 1.0 / (1.0 + np.exp(-np.clip(columns @ weights, -30, 30)))
         slopes = probabilities * (1 - probabilities)
         hessian = (columns * slopes[:, None]).T @ columns + _RIDGE * np.eye(len(weights))
-        weights = weights + np.linalg.solve(hessian, columns.T @ (labels - probabilities) - _RIDGE * weights)
+        weights = weights + np.linalg.solve(
+            hessian, columns.T @ (labels - probabilities) - _RIDGE * weights
+        )
     weights[1] = max(weights[1], 0.0)
     return weights
 

@@ -20,7 +20,9 @@ from model.weight_arrays import SafetensorFiles, position_table
 from model.weight_files import weight_files
 
 _ROWS = Path(__file__).with_name("sample_sentences.tsv").read_text(encoding="utf-8").splitlines()
-SENTENCES = {code: sentences for code, *sentences in zip(*(row.split("\t") for row in _ROWS), strict=True)}
+SENTENCES = {
+    code: sentences for code, *sentences in zip(*(row.split("\t") for row in _ROWS), strict=True)
+}
 """Everyday sentences by language code, on which an import measures the roles of heads. Those of one
 number are translations of each other."""
 FOLDS = 4
@@ -64,7 +66,9 @@ class _Held(dict[str, Float32]):
         return self[name]
 
 
-def moves(encoder: NumpyEncoder, ids: list[int], order: list[int], positions: Float32) -> list[float]:
+def moves(
+    encoder: NumpyEncoder, ids: list[int], order: list[int], positions: Float32
+) -> list[float]:
     """Returns by how much the output for each token changes in another `order`, relative to its
     length."""
     first, second = encoder.run([ids, [ids[i] for i in order]], positions)[-1]
@@ -82,10 +86,16 @@ def _fits(encoder: NumpyEncoder, samples: Samples, positions: Float32) -> list[f
     if not samples:
         return []
     layers = encoder.config.encoder_layers + 1
-    runs = [[state[0, places] for state in encoder.run([ids], positions)[:layers]] for ids, places in samples]
+    runs = [
+        [state[0, places] for state in encoder.run([ids], positions)[:layers]]
+        for ids, places in samples
+    ]
     sentences = np.concatenate([np.full(len(places), i) for i, (_, places) in enumerate(samples)])
     places = np.concatenate([places for _, places in samples])
-    return [position_fit(np.concatenate(states), places, sentences % FOLDS) for states in zip(*runs, strict=True)]
+    return [
+        position_fit(np.concatenate(states), places, sentences % FOLDS)
+        for states in zip(*runs, strict=True)
+    ]
 
 
 def position_fit(vectors: Float32, places: NDArray[np.int64], folds: NDArray[np.int64]) -> float:

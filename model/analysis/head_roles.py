@@ -1,8 +1,8 @@
-"""Roles, losses and statistics of attention heads. NumPy only. What an import measures over a corpus is stored in the
-model folder as roles.json.
+"""Roles, losses and statistics of attention heads. NumPy only. What an import measures over a
+corpus is stored in the model folder as roles.json.
 
-A role says where a head looks: the share of the queries whose largest weight is there (Voita et al. 2019, "Analyzing
-Multi-Head Self-Attention": positional heads, and heads for rare words).
+A role says where a head looks: the share of the queries whose largest weight is there (Voita et al.
+2019, "Analyzing Multi-Head Self-Attention": positional heads, and heads for rare words).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from model.atomic_write import atomic_write
 from model.weight_files import hash_of_files, weight_files
 
 Weights = NDArray[np.float32]
-CorpusRole = Literal["previous", "before_previous", "next", "same", "diagonal", "start", "delimiter", "rare", "mixed"]
+CorpusRole = Literal[
+    "previous", "before_previous", "next", "same", "diagonal", "start", "delimiter", "rare", "mixed"
+]
 
 FILE = "roles.json"
 ROLES: dict[Kind, tuple[CorpusRole, ...]] = {
@@ -31,7 +33,8 @@ ROLES: dict[Kind, tuple[CorpusRole, ...]] = {
     "decoder": ("previous", "before_previous", "start", "delimiter", "rare"),
     "cross": ("diagonal", "start", "delimiter", "rare"),
 }
-"""Roles of each kind. The positions in the decoder are relative to the token that a row produces."""
+"""Roles of each kind. The positions in the decoder are relative to the token that a row
+produces."""
 LEAST_SHARE = 0.5
 """A head whose largest share is smaller is "mixed"."""
 _NEAR = 0.1
@@ -42,8 +45,8 @@ _MAX_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens on one side of a map. `rarity` grows with the rarity of a token in the vocabulary; `special` tokens have
-    no text."""
+    """The tokens on one side of a map. `rarity` grows with the rarity of a token in the vocabulary;
+    `special` tokens have no text."""
 
     pieces: tuple[str, ...]
     rarity: tuple[int, ...]
@@ -52,7 +55,9 @@ class Tokens:
     def delimiters(self) -> NDArray[np.bool_]:
         """Returns which tokens are punctuation or the end of sentence."""
         ends = [special and number > 0 for number, special in enumerate(self.special)]
-        return np.array([end or _is_punctuation(piece) for end, piece in zip(ends, self.pieces, strict=True)])
+        return np.array(
+            [end or _is_punctuation(piece) for end, piece in zip(ends, self.pieces, strict=True)]
+        )
 
     def rarest(self) -> int:
         """Returns the number of the rarest token with text, or -1."""
@@ -70,8 +75,9 @@ class HeadRole:
 
 @dataclass(frozen=True, slots=True)
 class HeadRoles:
-    """Roles of all heads of a model, [layer][head] for each kind. `weights` is the hash of the weights that were
-    measured, on `sentences` sentences of `directions` such as "en-de". `losses` is None where the import did not measure them.
+    """Roles of all heads of a model, [layer][head] for each kind. `weights` is the hash of the
+    weights that were measured, on `sentences` sentences of `directions` such as "en-de". `losses`
+    is None where the import did not measure them.
     """
 
     weights: str
@@ -87,7 +93,8 @@ class HeadRoles:
 
     @classmethod
     def read(cls, folder: Path) -> HeadRoles | None:
-        """Reads roles.json. Returns None where there is none, it is not valid, or it describes other weights."""
+        """Reads roles.json. Returns None where there is none, it is not valid, or it describes
+        other weights."""
         file = folder / FILE
         try:
             if file.stat().st_size > _MAX_BYTES:
@@ -108,8 +115,9 @@ class RoleCounter:
         self._queries: dict[Kind, int] = {}
 
     def add(self, maps: dict[Kind, Weights], source: Tokens, target: Tokens, read: Tokens) -> None:
-        """Counts one sentence: maps (L, H, Q, K) of each kind. `read` are the tokens that the decoder reads; the last row
-        of the decoder, which produces the end of sentence, is not counted."""
+        """Counts one sentence: maps (L, H, Q, K) of each kind. `read` are the tokens that the
+        decoder reads; the last row of the decoder, which produces the end of sentence, is not
+        counted."""
         self.sentences += 1
         sides: dict[Kind, tuple[Tokens, Tokens]] = {
             "encoder": (source, source),
@@ -133,12 +141,16 @@ class RoleCounter:
         for kind, hits in self._hits.items():
             shares = hits / self._queries[kind]
             _, layers, heads = shares.shape
-            roles[kind] = [[_largest(kind, shares[:, layer, head]) for head in range(heads)] for layer in range(layers)]
+            roles[kind] = [
+                [_largest(kind, shares[:, layer, head]) for head in range(heads)]
+                for layer in range(layers)
+            ]
         return roles
 
 
 def weights_hash(folder: Path) -> str:
-    """Returns a hash of the weight files of a folder: their names, sizes, and first and last megabyte."""
+    """Returns a hash of the weight files of a folder: their names, sizes, and first and last
+    megabyte."""
     return hash_of_files(weight_files(folder), _ENDS_BYTES)[:32]
 
 
@@ -147,7 +159,8 @@ def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:
     q, k = np.arange(queries)[:, None], np.arange(len(keys.pieces))[None]
     distance = np.abs(q / max(1, queries - 1) - k / max(1, len(keys.pieces) - 1))
     everywhere = np.ones_like(q, dtype=bool)
-    before = 0 if kind == "decoder" else -1  # key q of the decoder is the token before the one that row q produces
+    # key q of the decoder is the token before the one that row q produces
+    before = 0 if kind == "decoder" else -1
     places: dict[CorpusRole, NDArray[np.bool_]] = {
         "previous": k == q + before,
         "before_previous": k == q + before - 1,
@@ -174,9 +187,9 @@ def _is_punctuation(piece: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeadLosses:
-    """Nats per target token over `sentences`: the `loss` with all heads, and its rise without one of the `heads`,
-    [layer][head] for each kind; without all heads of one of the `layers`; and without the `others`, all layers of a kind but
-    the one without which the loss rises most."""
+    """Nats per target token over `sentences`: the `loss` with all heads, and its rise without one
+    of the `heads`, [layer][head] for each kind; without all heads of one of the `layers`; and
+    without the `others`, all layers of a kind but the one without which the loss rises most."""
 
     sentences: int
     loss: float
@@ -188,14 +201,20 @@ class HeadLosses:
 def measure_losses(
     loss: Callable[[HeadMask], float], shape: Mapping[Kind, tuple[int, int]], sentences: int
 ) -> HeadLosses:
-    """Returns the losses of all heads. `loss` returns that of the sentences without some heads; `shape` has the number of
-    layers and of heads of each kind."""
+    """Returns the losses of all heads. `loss` returns that of the sentences without some heads;
+    `shape` has the number of layers and of heads of each kind."""
     whole = loss(())
 
     def rise(kind: Kind, layers: Iterable[int], heads: Iterable[int]) -> float:
-        return round(loss(tuple((kind, layer, head) for layer in layers for head in heads)) - whole, 4)
+        return round(
+            loss(tuple((kind, layer, head) for layer in layers for head in heads)) - whole, 4
+        )
 
-    single, layers, others = dict[Kind, list[list[float]]](), dict[Kind, list[float]](), dict[Kind, float]()
+    single, layers, others = (
+        dict[Kind, list[list[float]]](),
+        dict[Kind, list[float]](),
+        dict[Kind, float](),
+    )
     for kind, (count, number) in shape.items():
         every, heads = range(count), range(number)
         single[kind] = [[rise(kind, [layer], [head]) for head in heads] for layer in every]
@@ -205,18 +224,22 @@ def measure_losses(
     return HeadLosses(sentences, round(whole, 4), single, layers, others)
 
 
-Role = Literal["previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"]
+Role = Literal[
+    "previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"
+]
 
 _OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {
     "cross": (),
     "encoder": (("same", 0), ("previous", -1), ("next", 1)),
-    # A row of the decoder is named by the token that it produced; key k is the token before the one produced in row k.
+    # A row of the decoder is named by the token that it produced; key k is the token before the one
+    # produced in row k.
     "decoder": (("previous", 0), ("before_previous", -1)),
 }
 """Positional roles of each kind: the key that a query attends to, relative to its row."""
 
 _ROLE_SHARE = 0.5
-"""A head has a positional role if at least this share of its queries has its largest weight there."""
+"""A head has a positional role if at least this share of its queries has its largest weight
+there."""
 _DIAGONAL, _BROAD = 0.4, 0.8
 
 
@@ -224,9 +247,10 @@ _DIAGONAL, _BROAD = 0.4, 0.8
 class HeadFigures:
     """Statistics of one head.
 
-    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum, 0 to 1.
-    `diagonality` is 1 for weights on the diagonal and 0 for uniform weights. `role` is the position most queries attend
-    to, and `role_share` the share of these queries (0 for "broad", "diagonal" and "mixed").
+    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum,
+    0 to 1. `diagonality` is 1 for weights on the diagonal and 0 for uniform weights. `role` is the
+    position most queries attend to, and `role_share` the share of these queries (0 for "broad",
+    "diagonal" and "mixed").
     """
 
     entropy: float
@@ -237,8 +261,8 @@ class HeadFigures:
 
 
 def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
-    """Returns the statistics of maps (L, H, Q, K) of one kind as [layer][head]. The roles of decoder heads are relative
-    to the token that a row produced."""
+    """Returns the statistics of maps (L, H, Q, K) of one kind as [layer][head]. The roles of
+    decoder heads are relative to the token that a row produced."""
     bits, diagonal = entropy(maps), diagonality(maps)
     most = np.log2(visible(maps)).mean(axis=-1)  # (L, H)
     spread = np.divide(bits.mean(axis=-1), most, out=np.zeros_like(most), where=most > 0)
@@ -249,7 +273,12 @@ def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
                 float(bits[layer, head].mean()),
                 float(spread[layer, head]),
                 float(diagonal[layer, head]),
-                *_role(maps[layer, head], kind, float(diagonal[layer, head]), float(spread[layer, head])),
+                *_role(
+                    maps[layer, head],
+                    kind,
+                    float(diagonal[layer, head]),
+                    float(spread[layer, head]),
+                ),
             )
             for head in range(heads)
         ]
@@ -258,7 +287,8 @@ def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
 
 
 def entropy(maps: Weights) -> Weights:
-    """Returns the entropy of each query's weights in bits, 0 (one key) to log2 K (uniform): (..., Q, K) -> (..., Q)."""
+    """Returns the entropy of each query's weights in bits, 0 (one key) to log2 K (uniform): (...,
+    Q, K) -> (..., Q)."""
     logs = np.log2(maps, out=np.zeros_like(maps), where=maps > 0)
     return np.asarray(np.maximum(0.0, -(maps * logs).sum(axis=-1)), dtype=np.float32)
 
@@ -266,7 +296,8 @@ def entropy(maps: Weights) -> Weights:
 def diagonality(maps: Weights) -> Weights:
     """Returns 1 - 3 E|q - k| over relative positions q, k in [0, 1]: (..., Q, K) -> (...).
 
-    1 if all weight is on the diagonal, 0 for uniform weights (E|q - k| = 1/3), negative for weight far from the diagonal.
+    1 if all weight is on the diagonal, 0 for uniform weights (E|q - k| = 1/3), negative for weight
+    far from the diagonal.
     """
     queries, keys = maps.shape[-2:]
     distance = np.abs(np.linspace(0, 1, queries)[:, None] - np.linspace(0, 1, keys)[None, :])
@@ -282,7 +313,10 @@ def _role(weights: Weights, kind: Kind, diagonal: float, spread: float) -> tuple
     """Returns the role of one map (Q, K) and the share of its queries."""
     queries, keys = weights.shape
     best, place = weights.argmax(axis=-1), np.arange(queries)
-    shares: dict[Role, float] = {"end": float((best == keys - 1).mean()), "start": float((best == 0).mean())}
+    shares: dict[Role, float] = {
+        "end": float((best == keys - 1).mean()),
+        "start": float((best == 0).mean()),
+    }
     shares |= {role: float((best == place + offset).mean()) for role, offset in _OFFSETS[kind]}
     role = max(shares, key=lambda name: shares[name])
     if shares[role] >= _ROLE_SHARE and spread < _BROAD:

@@ -1,14 +1,17 @@
 """Word alignment of a sentence and its translation with a hidden Markov model. NumPy only.
 
-The HMM assigns each word of one sentence to a word of the other (Vogel et al. 1996, "HMM-Based Word Alignment in
-Statistical Translation") or to none (the empty word of Och & Ney 2003). Its transitions prefer the word after the
-previous one. The posteriors of both directions are averaged. There are no trained parameters. The emission scores add
-up:
+The HMM assigns each word of one sentence to a word of the other (Vogel et al. 1996, "HMM-Based Word
+Alignment in Statistical Translation") or to none (the empty word of Och & Ney 2003). Its
+transitions prefer the word after the previous one. The posteriors of both directions are averaged.
+There are no trained parameters. The emission scores add up:
 
-- the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language model),
-- the probability that the decoder begins with the second word if it reads only the first, and the reverse. The word may
-  have a small or a capital first letter, because a decoder begins most sentences with a capital,
-- what the word contributes to cross-attention while the other is decoded (`attention_alignment.alignment_map`),
+- the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language
+  model),
+- the probability that the decoder begins with the second word if it reads only the first, and the
+  reverse. The word may have a small or a capital first letter, because a decoder begins most
+  sentences with a capital,
+- what the word contributes to cross-attention while the other is decoded
+  (`attention_alignment.alignment_map`),
 - similar spelling, and whether one of the two is a punctuation mark.
 
 The first two need a model that translates in both directions; without them the others decide alone.
@@ -31,27 +34,31 @@ from model.config import ModelConfig
 Scores = NDArray[np.float32]
 
 SIMILARITY, DICTIONARY, ATTENTION = 8.0, 0.8, 1.2
-"""Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention share."""
+"""Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention
+share."""
 ALONE, OFFSET = 3.0, 2.6
-"""Weight of the logarithm of the attention share without other evidence, and what is added to all scores then."""
+"""Weight of the logarithm of the attention share without other evidence, and what is added to all
+scores then."""
 SPELLING, MIXED, GENITIVE = 3.0, -5.0, -7.5
-"""Scores added for words of equal spelling (less for those that begin alike), for a word paired with a punctuation mark, and
-for 's paired with another word: a genitive has no word in other languages, or a preposition, and would be linked to the
-article of another noun ("Peter's car", "la voiture de Peter"). For "is" the other evidence outweighs it."""
+"""Scores added for words of equal spelling (less for those that begin alike), for a word paired
+with a punctuation mark, and for 's paired with another word: a genitive has no word in other
+languages, or a preposition, and would be linked to the article of another noun ("Peter's car", "la
+voiture de Peter"). For "is" the other evidence outweighs it."""
 JUMP, JUMP_ALONE = 2.0, 1.0
-"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, without other evidence than attention
-JUMP_ALONE."""
+"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, without other
+evidence than attention JUMP_ALONE."""
 EMPTY = -6.4
 """Score of the empty word: a word whose best score is lower is probably linked to none."""
 LEAST_PROBABILITY, LEAST_BESIDE = 0.56, 0.37
-"""Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word to the same word as its
-neighbour (grow-diag of Koehn et al. 2003)."""
+"""Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word
+to the same word as its neighbour (grow-diag of Koehn et al. 2003)."""
 CERTAIN, FARTHEST = 0.99, 3
-"""Probability from which on a word of the target without a link is linked to a source word, and the largest distance of
-another target word of this: the parts of "ne ... pas"."""
+"""Probability from which on a word of the target without a link is linked to a source word, and the
+largest distance of another target word of this: the parts of "ne ... pas"."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.04
 _WIDTH = 16
-"""The words of a batch are padded to a multiple of this, so that links do not depend on the other pairs."""
+"""The words of a batch are padded to a multiple of this, so that links do not depend on the other
+pairs."""
 _PAUSE = 1 << 23
 """Multiplications after which other work may run: about five milliseconds."""
 WordLink = tuple[int, int, float]
@@ -61,9 +68,11 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class WordedSentence:
-    """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first, end) of ids.
+    """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first,
+    end) of ids.
 
-    `beginnings` are the first tokens of all words in one spelling, then in the next (`spellings`), each written alone.
+    `beginnings` are the first tokens of all words in one spelling, then in the next (`spellings`),
+    each written alone.
     """
 
     ids: tuple[int, ...]
@@ -73,10 +82,11 @@ class WordedSentence:
 
 @dataclass(frozen=True, slots=True)
 class PairWords:
-    """What the links between W words of a source and V words of its target need. `runs` are their tokens [first, end): of the
-    source as it is read, and of the target as it is written. `marks` are the numbers of those that are punctuation,
-    `genitives` of those that are 's, `alike` the similarity (0 to 1) of the spelling of two words, if any. `read` are both as
-    the encoder reads them: without it, attention and spelling decide alone."""
+    """What the links between W words of a source and V words of its target need. `runs` are their
+    tokens [first, end): of the source as it is read, and of the target as it is written. `marks`
+    are the numbers of those that are punctuation, `genitives` of those that are 's, `alike` the
+    similarity (0 to 1) of the spelling of two words, if any. `read` are both as the encoder reads
+    them: without it, attention and spelling decide alone."""
 
     runs: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
     marks: tuple[Numbers, Numbers]
@@ -87,8 +97,9 @@ class PairWords:
 
 @dataclass(frozen=True, slots=True)
 class WordReading:
-    """Evidence from one sentence of W words: `states` (S, d_model) after the last encoder layer, and `beginnings` (W,
-    N), the log-probability of each of N tokens as first target token if the decoder reads only one word."""
+    """Evidence from one sentence of W words: `states` (S, d_model) after the last encoder layer,
+    and `beginnings` (W, N), the log-probability of each of N tokens as first target token if the
+    decoder reads only one word."""
 
     states: Scores
     beginnings: Scores
@@ -98,8 +109,9 @@ class WordReading:
 class WordEvidence:
     """Scores (W, V) for the W words of one sentence and the V words of the other.
 
-    `similarity` is the cosine of the words' states after the last encoder layer. `forward` is the log-probability that
-    the decoder begins with the second word if it reads only the first, averaged over the spellings, `backward` the reverse.
+    `similarity` is the cosine of the words' states after the last encoder layer. `forward` is the
+    log-probability that the decoder begins with the second word if it reads only the first,
+    averaged over the spellings, `backward` the reverse.
     """
 
     similarity: Scores
@@ -107,7 +119,9 @@ class WordEvidence:
     backward: Scores
 
 
-def word_evidence(first: WordedSentence, second: WordedSentence, forth: WordReading, back: WordReading) -> WordEvidence:
+def word_evidence(
+    first: WordedSentence, second: WordedSentence, forth: WordReading, back: WordReading
+) -> WordEvidence:
     """Combines the readings of both sentences, each with the beginnings of the other's words."""
     similarity = _means(forth.states, first) @ _means(back.states, second).T
     forward, backward = _over_spellings(forth, second), _over_spellings(back, first)
@@ -121,19 +135,26 @@ def spellings(texts: Sequence[str]) -> list[str]:
 
 
 def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[int]) -> None:
-    """Raises ValueError for a sentence of invalid length, words outside it, and tokens outside the vocabulary."""
+    """Raises ValueError for a sentence of invalid length, words outside it, and tokens outside the
+    vocabulary."""
     size = config.source_vocab_size or config.vocab_size
     if not 1 <= len(sentence.ids) <= config.max_length:
-        raise ValueError(f"A sentence has {len(sentence.ids)} tokens; the model reads 1 to {config.max_length}.")
+        raise ValueError(
+            f"A sentence has {len(sentence.ids)} tokens; the model reads 1 to {config.max_length}."
+        )
     wanted = tokens or (0,)
-    if not (0 <= min(sentence.ids) <= max(sentence.ids) < size and 0 <= min(wanted) <= max(wanted) < config.vocab_size):
+    if not (
+        0 <= min(sentence.ids) <= max(sentence.ids) < size
+        and 0 <= min(wanted) <= max(wanted) < config.vocab_size
+    ):
         raise ValueError("A token is outside the model's vocabulary.")
     if any(not 0 <= first < end <= len(sentence.ids) for first, end in sentence.words):
         raise ValueError("A word lies outside its sentence.")
 
 
 def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
-    """Raises ValueError for words outside a source and a target of these lengths, or out of order."""
+    """Raises ValueError for words outside a source and a target of these lengths, or out of
+    order."""
     for runs, length, *marks in zip(words.runs, lengths, words.marks, words.genitives, strict=True):
         bounds = [0, *(bound for run in runs for bound in run), length]
         if any(a > b for a, b in pairwise(bounds)) or any(first == end for first, end in runs):
@@ -141,17 +162,21 @@ def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
         if any(not 0 <= mark < len(runs) for mark in chain(*marks)):
             raise ValueError("A mark is not one of the words.")
     read = words.read or ()
-    if any(len(sentence.words) != len(runs) for sentence, runs in zip(read, words.runs, strict=False)):
+    if any(
+        len(sentence.words) != len(runs) for sentence, runs in zip(read, words.runs, strict=False)
+    ):
         raise ValueError("A sentence has other words as it is read.")
-    if any(not (0 <= i < len(words.runs[0]) and 0 <= j < len(words.runs[1])) for i, j, _ in words.alike):
+    if any(
+        not (0 <= i < len(words.runs[0]) and 0 <= j < len(words.runs[1])) for i, j, _ in words.alike
+    ):
         raise ValueError("Words that are not there cannot be alike.")
 
 
 def compared(
     first: Sequence[str], second: Sequence[str]
 ) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers], tuple[WordLink, ...]]:
-    """Returns the punctuation marks and the genitives of two sentences of words, and the words that are spelled alike (names,
-    numbers, cognates)."""
+    """Returns the punctuation marks and the genitives of two sentences of words, and the words that
+    are spelled alike (names, numbers, cognates)."""
     plain = [[_plain(word) for word in side] for side in (first, second)]
     by_beginning: defaultdict[str, list[int]] = defaultdict(list)
     for j, word in enumerate(plain[1]):
@@ -164,7 +189,10 @@ def compared(
     ]
     marks, genitives = [
         (_numbers_of(first, kind), _numbers_of(second, kind))
-        for kind in (lambda word: not any(map(str.isalnum, word)), lambda word: word in ("'s", "’s"))
+        for kind in (
+            lambda word: not any(map(str.isalnum, word)),
+            lambda word: word in ("'s", "’s"),
+        )
     ]
     return marks, genitives, tuple(alike)
 
@@ -176,8 +204,8 @@ def _numbers_of(words: Sequence[str], is_kind: Callable[[str], bool]) -> Numbers
 def word_links(
     pairs: Sequence[tuple[PairWords, WordEvidence | None, Scores]],
 ) -> Generator[None, None, list[tuple[WordLink, ...]]]:
-    """Returns the links of each pair of sentences, and yields where other work may run. A pair has its words, the evidence of
-    its readings, and the soft alignment (T, S) of the tokens."""
+    """Returns the links of each pair of sentences, and yields where other work may run. A pair has
+    its words, the evidence of its readings, and the soft alignment (T, S) of the tokens."""
     scores: list[Scores] = []
     jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
     for words, evidence, soft in pairs:
@@ -185,14 +213,17 @@ def word_links(
     hidden = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
     count = len(pairs)
     return [
-        links(np.asarray((hidden[k] + hidden[count + k].T) / 2, dtype=np.float32), hidden[k] > CERTAIN)
+        links(
+            np.asarray((hidden[k] + hidden[count + k].T) / 2, dtype=np.float32), hidden[k] > CERTAIN
+        )
         for k in range(count)
     ]
 
 
 def links(probabilities: Scores, certain: NDArray[np.bool_]) -> tuple[WordLink, ...]:
-    """Returns the linked pairs of words (first, second) with their probabilities (W, V), the means of both directions.
-    `certain` (W, V) are the pairs of which the second word is certain in its own direction."""
+    """Returns the linked pairs of words (first, second) with their probabilities (W, V), the means
+    of both directions. `certain` (W, V) are the pairs of which the second word is certain in its
+    own direction."""
     sure = np.zeros((probabilities.shape[0] + 2, probabilities.shape[1] + 2), dtype=bool)
     np.greater(probabilities, LEAST_PROBABILITY, out=sure[1:-1, 1:-1])
     beside = sure[:-2, 1:-1] | sure[2:, 1:-1] | sure[1:-1, :-2] | sure[1:-1, 2:]
@@ -202,13 +233,18 @@ def links(probabilities: Scores, certain: NDArray[np.bool_]) -> tuple[WordLink, 
         near[:, distance:] |= linked[:, :-distance]
         near[:, :-distance] |= linked[:, distance:]
     rows, columns = np.nonzero(linked | (certain & near & ~linked.any(axis=0)))
-    return tuple(zip(rows.tolist(), columns.tolist(), probabilities[rows, columns].tolist(), strict=True))
+    return tuple(
+        zip(rows.tolist(), columns.tolist(), probabilities[rows, columns].tolist(), strict=True)
+    )
 
 
 def fit(words: PairWords, evidence: WordEvidence | None, attention: Scores) -> Scores:
-    """Returns the emission scores (W, V), logarithms. `attention` (W, V) is what each first word contributes to each second
-    word; without `evidence` it decides together with the spelling and the order."""
-    attended = np.log(attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6) + _LEAST_ATTENTION)
+    """Returns the emission scores (W, V), logarithms. `attention` (W, V) is what each first word
+    contributes to each second word; without `evidence` it decides together with the spelling and
+    the order."""
+    attended = np.log(
+        attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6) + _LEAST_ATTENTION
+    )
     if evidence is None:
         scores = ALONE * attended + OFFSET
     elif attention.size:
@@ -219,12 +255,16 @@ def fit(words: PairWords, evidence: WordEvidence | None, attention: Scores) -> S
     return np.asarray(scores + _written(words), dtype=np.float32)
 
 
-def posteriors(scores: Sequence[Scores], jumps: Sequence[float]) -> Generator[None, None, list[Scores]]:
-    """Forward-backward algorithm: returns the probability of each hidden word for each observed word, and yields where other
-    work may run. A column sums to 1 minus the probability of the empty word.
+def posteriors(
+    scores: Sequence[Scores], jumps: Sequence[float]
+) -> Generator[None, None, list[Scores]]:
+    """Forward-backward algorithm: returns the probability of each hidden word for each observed
+    word, and yields where other work may run. A column sums to 1 minus the probability of the empty
+    word.
 
-    Emission scores (n, m) of each pair -> (n, m). The expected hidden word is the one after the last hidden word; the empty
-    word does not move it. Transitions of a pair prefer the next word by its jump.
+    Emission scores (n, m) of each pair -> (n, m). The expected hidden word is the one after the
+    last hidden word; the empty word does not move it. Transitions of a pair prefer the next word by
+    its jump.
     """
     probabilities = [np.zeros(each.shape, dtype=np.float32) for each in scores]
     batches: defaultdict[int, list[int]] = defaultdict(list)
@@ -233,14 +273,22 @@ def posteriors(scores: Sequence[Scores], jumps: Sequence[float]) -> Generator[No
             batches[(emission.shape[0] // _WIDTH + 1) * _WIDTH].append(number)
     for width, numbers in batches.items():
         longest = max(scores[number].shape[1] for number in numbers)
-        emitted, empty = np.zeros((longest, len(numbers), width)), np.ones((longest, len(numbers), 1))
-        for place, number in enumerate(numbers):  # shorter ones begin later, so what is padded changes no bit
+        emitted, empty = (
+            np.zeros((longest, len(numbers), width)),
+            np.ones((longest, len(numbers), 1)),
+        )
+        # shorter ones begin later, so what is padded changes no bit
+        for place, number in enumerate(numbers):
             emission = scores[number]
             highest = np.maximum(emission.max(axis=0), EMPTY)
             first = longest - emission.shape[1]
-            emitted[first:, place, 1 : emission.shape[0] + 1] = np.exp((emission - highest).T.astype(np.float64))
+            emitted[first:, place, 1 : emission.shape[0] + 1] = np.exp(
+                (emission - highest).T.astype(np.float64)
+            )
             empty[first:, place, 0] = np.exp((EMPTY - highest).astype(np.float64))
-        moves = np.stack([_moves(scores[number].shape[0], jumps[number], width) for number in numbers])
+        moves = np.stack(
+            [_moves(scores[number].shape[0], jumps[number], width) for number in numbers]
+        )
         linked = yield from _forward_backward(emitted, empty, moves)
         for place, number in enumerate(numbers):
             n, m = scores[number].shape
@@ -251,8 +299,8 @@ def posteriors(scores: Sequence[Scores], jumps: Sequence[float]) -> Generator[No
 def _forward_backward(
     emitted: NDArray[np.float64], empty: NDArray[np.float64], moves: NDArray[np.float64]
 ) -> Generator[None, None, NDArray[np.float64]]:
-    """Returns the posteriors (m, B, N) of B pairs: emissions (m, B, N), those of the empty word (m, B, 1), and
-    transitions (B, N, N), in which column 0 stands for before the first hidden word."""
+    """Returns the posteriors (m, B, N) of B pairs: emissions (m, B, N), those of the empty word (m,
+    B, 1), and transitions (B, N, N), in which column 0 stands for before the first hidden word."""
     m, count, width = emitted.shape
     before, after = np.zeros((m + 1, count, width)), np.ones((m + 1, count, width))
     moved = np.empty((m, count, width))
@@ -280,8 +328,8 @@ def _forward_backward(
 
 @lru_cache(maxsize=128)
 def _moves(words: int, jump: float, width: int) -> NDArray[np.float64]:
-    """Returns the probabilities of the moves from the last hidden word, row 0 before the first, to a hidden word, column 0 for
-    none, with zeros for words that are not there: (width, width)."""
+    """Returns the probabilities of the moves from the last hidden word, row 0 before the first, to
+    a hidden word, column 0 for none, with zeros for words that are not there: (width, width)."""
     distance = np.abs(np.arange(words)[None, :] - np.arange(words + 1)[:, None])
     weights = (1.0 + distance) ** -jump
     moves = np.zeros((width, width))
@@ -290,8 +338,8 @@ def _moves(words: int, jump: float, width: int) -> NDArray[np.float64]:
 
 
 def _of_words(soft: Scores, words: PairWords) -> Scores:
-    """Returns the weights (W, V) between words of a soft alignment of tokens (T, S): summed over the source, averaged over the
-    target."""
+    """Returns the weights (W, V) between words of a soft alignment of tokens (T, S): summed over
+    the source, averaged over the target."""
     sources, targets = words.runs
     if not sources or not targets:
         return np.zeros((len(sources), len(targets)), dtype=np.float32)
@@ -309,17 +357,21 @@ def _sums(weights: Scores, runs: Sequence[tuple[int, int]], axis: int) -> Scores
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:
-    """Mean state of each word, minus the mean of all words, with length 1: (S, d_model) -> (W, d_model)."""
+    """Mean state of each word, minus the mean of all words, with length 1: (S, d_model) -> (W,
+    d_model)."""
     averages = np.zeros((len(sentence.words), len(states)), dtype=np.float32)
     for row, (start, end) in zip(averages, sentence.words, strict=True):
         row[start:end] = 1 / (end - start)
     means = averages @ states
     means -= means.mean(axis=0) if sentence.words else 0
-    return np.asarray(means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-6), dtype=np.float32)
+    return np.asarray(
+        means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-6), dtype=np.float32
+    )
 
 
 def _over_spellings(reading: WordReading, other: WordedSentence) -> Scores:
-    """Mean log-probability of the beginnings of each word of the other sentence, (W, N) -> (W, V)."""
+    """Mean log-probability of the beginnings of each word of the other sentence, (W, N) -> (W,
+    V)."""
     count = len(other.words)
     if not count:
         return reading.beginnings[:, :0]
@@ -330,11 +382,14 @@ def _over_spellings(reading: WordReading, other: WordedSentence) -> Scores:
 def _log_share(scores: Scores, axis: int) -> Scores:
     """Logarithm of each word's share of the probability along an axis, at least log(_FLOOR)."""
     shares = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return np.asarray(np.log(shares / shares.sum(axis=axis, keepdims=True) + _FLOOR), dtype=np.float32)
+    return np.asarray(
+        np.log(shares / shares.sum(axis=axis, keepdims=True) + _FLOOR), dtype=np.float32
+    )
 
 
 def _written(words: PairWords) -> Scores:
-    """Scores (W, V) for similar spelling, and for a word paired with punctuation or with a genitive."""
+    """Scores (W, V) for similar spelling, and for a word paired with punctuation or with a
+    genitive."""
     scores = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
     for sides, score in ((words.marks, MIXED), (words.genitives, GENITIVE)):
         first, second = np.zeros(len(scores), dtype=bool), np.zeros(scores.shape[1], dtype=bool)
@@ -346,15 +401,22 @@ def _written(words: PairWords) -> Scores:
 
 
 def _alike(first: str, second: str) -> float:
-    """The share of letters in the common beginning of two words with three equal letters; 1 for equal words."""
+    """The share of letters in the common beginning of two words with three equal letters; 1 for
+    equal words."""
     if first == second or not (first + second).isalpha() or len(first) < 3:
         return float(first == second)
     pairs = zip(first, second, strict=False)
-    return 2 * sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / (len(first) + len(second))
+    return (
+        2
+        * sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        / (len(first) + len(second))
+    )
 
 
 def _plain(word: str) -> str:
     """The word without case and accents."""
     if word.isascii():
         return word.lower()
-    return "".join(c for c in unicodedata.normalize("NFD", word.casefold()) if not unicodedata.combining(c))
+    return "".join(
+        c for c in unicodedata.normalize("NFD", word.casefold()) if not unicodedata.combining(c)
+    )

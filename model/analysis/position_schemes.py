@@ -65,15 +65,21 @@ def schemes(config: ModelConfig, n: int, r: int) -> dict[str, Scheme]:
     products with the middle position; the others what stands between positions, and the products,
     or weights of equal products, of the first one."""
     tables = {
-        "sinusoidal": sinusoidal_table(n, config.d_model, half=config.positions == "sinusoidal_half"),
-        "learned": np.random.default_rng(0).normal(size=(n, config.d_model)).astype(np.float32),  # before a training
+        "sinusoidal": sinusoidal_table(
+            n, config.d_model, half=config.positions == "sinusoidal_half"
+        ),
+        # before a training
+        "learned": np.random.default_rng(0).normal(size=(n, config.d_model)).astype(np.float32),
     }
     pairs, every = config.d_model // 2, list(range(n))
-    shown = [2 * (i * pairs // min(pairs, _SHOWN)) + j for i in range(min(pairs, _SHOWN)) for j in (0, 1)]
+    shown = [
+        2 * (i * pairs // min(pairs, _SHOWN)) + j for i in range(min(pairs, _SHOWN)) for j in (0, 1)
+    ]
     turned = rotary(np.full((n, config.head_dim), config.head_dim**-0.5, np.float32))
     biases, weights = alibi(config.heads, n), softmax(restricted(n, r))
     return {
-        name: Scheme(shown, table[:, shown].copy(), table[None, n // 2] @ table.T) for name, table in tables.items()
+        name: Scheme(shown, table[:, shown].copy(), table[None, n // 2] @ table.T)
+        for name, table in tables.items()
     } | {
         "rope": Scheme(every, turned @ turned.T, turned[:1] @ turned.T),
         "alibi": Scheme(every, biases[0], softmax(biases[:, 0])),

@@ -6,18 +6,18 @@ This list is a contract between the page, the docs, the backends and the engine
 are written by a backend, the others follow from them and from the maps by NumPy (`layer_tensors`).
 `GET /attention/tensors` answers them for one layer and one head of a translation:
 
-    GET /attention/tensors?id=ID&part=cross&layer=1&head=3&position=2&names=cross.query,cross.scores,feed_forward.mean,logits
+    GET
+    /attention/tensors?id=ID&part=cross&layer=1&head=3&position=2&names=cross.query,cross.scores,feed_forward.mean,logits
 
-    {"id": "ID", "model": "en-de", "language": {"source": "en", "target": "de"},
-     "sentence": 0, "sentences": 1, "leg": 0, "legs": 1, "exact": true,
-     "part": "cross", "layer": 1, "head": 3, "position": 2,
-     "rows": ["<s>", "▁Die", "▁Katze"], "keys": ["▁The", "▁cat", "</s>"],
-     "candidates": [["▁schläft", "▁ruht"]],
-     "tensors": {
-       "cross.query": {"axes": "rD", "shape": [1, 64], "formula": "x W_Q + b_Q", "values": [[0.125, ...]]},
-       "cross.scores": {"axes": "rk", "shape": [1, 3], "formula": "query key^T / sqrt(D)", "values": [[1.5, -0.25, 0.75]]},
-       "feed_forward.mean": {"axes": "r", "shape": [1], "formula": "mean of residual", "values": [0.0625]},
-       "logits": {"axes": "rc", "shape": [1, 2], "formula": "norm E^T + b", "values": [[9.5, 7.25]]}}}
+    {"id": "ID", "model": "en-de", "language": {"source": "en", "target": "de"}, "sentence": 0,
+     "sentences": 1, "leg": 0, "legs": 1, "exact": true, "part": "cross", "layer": 1, "head": 3,
+     "position": 2, "rows": ["<s>", "▁Die", "▁Katze"], "keys": ["▁The", "▁cat", "</s>"],
+     "candidates": [["▁schläft", "▁ruht"]], "tensors": { "cross.query": {"axes": "rD", "shape": [1,
+     64], "formula": "x W_Q + b_Q", "values": [[0.125, ...]]}, "cross.scores": {"axes": "rk",
+     "shape": [1, 3], "formula": "query key^T / sqrt(D)", "values": [[1.5, -0.25, 0.75]]},
+     "feed_forward.mean": {"axes": "r", "shape": [1], "formula": "mean of residual", "values":
+     [0.0625]}, "logits": {"axes": "rc", "shape": [1, 2], "formula": "norm E^T + b", "values":
+     [[9.5, 7.25]]}}}
 
 `part` is the attention whose head is shown: `encoder` (self-attention of the encoder), `decoder`
 (of the decoder) or `cross`. All other tensors are those of its layer. Axes: r rows (the pieces that
@@ -58,24 +58,34 @@ _ATTENTION = {
     "query": Tensor("rD", "x W_Q + b_Q", "queries of the head"),
     "key": Tensor("kD", "y W_K + b_K", "keys of the head"),
     "value": Tensor("kD", "y W_V + b_V", "values of the head"),
-    "scores": Tensor("rk", "query key^T / sqrt(D)", "products of the head before the mask and the softmax"),
+    "scores": Tensor(
+        "rk", "query key^T / sqrt(D)", "products of the head before the mask and the softmax"
+    ),
     "weights": Tensor("rk", "softmax(scores)", "weights of the head; 0 for what a row may not see"),
     "head": Tensor("rD", "weights value", "what the head returns; 0 for a masked head"),
     "context": Tensor("rd", "Concat(head_1, ..., head_h)", "what all heads return"),
-    "output": Tensor("rd", "context W_O + b_O", "what the sublayer adds; in a recurrence what it returns"),
+    "output": Tensor(
+        "rd", "context W_O + b_O", "what the sublayer adds; in a recurrence what it returns"
+    ),
 }
 _FEED_FORWARD = {
     "inner": Tensor("rf", "x W_1 + b_1", "units before the activation"),
-    "active": Tensor("rf", "max(0, inner)", "units after the activation of the model, which is ReLU in the paper"),
+    "active": Tensor(
+        "rf", "max(0, inner)", "units after the activation of the model, which is ReLU in the paper"
+    ),
     "share": Tensor("r", "mean of (active > 0)", "share of the units that are active"),
     "output": Tensor("rd", "active W_2 + b_2", "what the sublayer adds"),
 }
 _NORM = {
-    "carried": Tensor("r", "length of x", "how long the vector is that the residual connection carries"),
+    "carried": Tensor(
+        "r", "length of x", "how long the vector is that the residual connection carries"
+    ),
     "added": Tensor("r", "length of output", "how long the vector is that the sublayer adds"),
     "residual": Tensor("rd", "x + output", "the residual connection"),
     "mean": Tensor("r", "mean of residual", "LayerNorm's mean over the features"),
-    "variance": Tensor("r", "mean of (residual - mean)^2", "LayerNorm's variance over the features"),
+    "variance": Tensor(
+        "r", "mean of (residual - mean)^2", "LayerNorm's variance over the features"
+    ),
     "gamma": Tensor("d", "", "LayerNorm's gain"),
     "beta": Tensor("d", "", "LayerNorm's bias, as the backend adds it"),
     "norm": Tensor(
@@ -86,7 +96,9 @@ _NORM = {
 }
 TENSORS = {
     "embedding": Tensor("rd", "E[token] sqrt(d)", "scaled embedding; of the first layer only"),
-    "stream": Tensor("rd", "embedding + position", "what the layer reads; further up the norm of the layer below"),
+    "stream": Tensor(
+        "rd", "embedding + position", "what the layer reads; further up the norm of the layer below"
+    ),
     "input": Tensor("rd", "stream", "what self-attention reads; in a pre-norm model its norm"),
     **{f"self.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
     **{f"cross.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
@@ -96,7 +108,9 @@ TENSORS = {
         "norm E^T + b",
         "of the best tokens of the last layer, among those the target may have",
     ),
-    "normalizer": Tensor("r", "log(sum(exp(all logits)))", "a log-probability is the logit minus this"),
+    "normalizer": Tensor(
+        "r", "log(sum(exp(all logits)))", "a log-probability is the logit minus this"
+    ),
 }
 """Names in the order of computation."""
 CAPTURED = (
@@ -130,7 +144,11 @@ def names(config: ModelConfig, followed: Followed) -> list[str]:
 
 def captured(config: ModelConfig, followed: Followed) -> list[str]:
     """Returns those that a backend writes for the wanted ones."""
-    needed = {"stream", "input"} if followed.takes(*(f"{s}.{n}" for s in SUBLAYERS for n in _NORM)) else set()
+    needed = (
+        {"stream", "input"}
+        if followed.takes(*(f"{s}.{n}" for s in SUBLAYERS for n in _NORM))
+        else set()
+    )
     for name in followed.names:
         sublayer, _, tensor = name.rpartition(".")
         needed.add(name)
@@ -141,10 +159,16 @@ def captured(config: ModelConfig, followed: Followed) -> list[str]:
                 needed.add(f"{sublayer}.inner")
             case "residual" | "mean" | "variance" | "carried" | "added":
                 needed |= {f"{name}.{part}" for name in SUBLAYERS for part in ("output", "norm")}
-    return [name for name in names(config, followed) if name in CAPTURED and (not followed.names or name in needed)]
+    return [
+        name
+        for name in names(config, followed)
+        if name in CAPTURED and (not followed.names or name in needed)
+    ]
 
 
-def shape(config: ModelConfig, followed: Followed, name: str, source: int, queries: int) -> tuple[int, ...]:
+def shape(
+    config: ModelConfig, followed: Followed, name: str, source: int, queries: int
+) -> tuple[int, ...]:
     """Returns the shape of a tensor for so many source tokens and inputs of the decoder."""
     rows = (source if followed.side == "encoder" else queries) if followed.position is None else 1
     keys = queries if followed.part == "decoder" else source
@@ -153,26 +177,40 @@ def shape(config: ModelConfig, followed: Followed, name: str, source: int, queri
     return tuple(sizes[axis] for axis in TENSORS[name].axes)
 
 
-def norm_parameters(config: ModelConfig, followed: Followed, parameter: Callable[[str], Float32]) -> dict[str, Float32]:
+def norm_parameters(
+    config: ModelConfig, followed: Followed, parameter: Callable[[str], Float32]
+) -> dict[str, Float32]:
     """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that is the
     one before the next. `parameter` returns one by the engine's name:
     `encoder.0.attention_norm.weight` or `decoder_norm.bias`."""
     side, layer = followed.side, followed.layer
     own = ("attention", "feed_forward") if side == "encoder" else SUBLAYERS
     layers = config.encoder_layers if side == "encoder" else config.decoder_layers
-    listed = [f"{side}.{number}.{name}_norm" for number in range(layers) for name in own] + [f"{side}_norm"]
+    listed = [f"{side}.{number}.{name}_norm" for number in range(layers) for name in own] + [
+        f"{side}_norm"
+    ]
     first = layer * len(own) + (config.norm == "pre")
     sublayers = [name for name in SUBLAYERS if side == "decoder" or name != "cross"]
     pairs = zip(sublayers, listed[first : first + len(own)], strict=True)
     fields = {"gamma": "weight", "beta": "bias"}
-    return {f"{name}.{ours}": parameter(f"{norm}.{field}") for name, norm in pairs for ours, field in fields.items()}
+    return {
+        f"{name}.{ours}": parameter(f"{norm}.{field}")
+        for name, norm in pairs
+        for ours, field in fields.items()
+    }
 
 
-def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) -> dict[str, Float32]:
+def layer_tensors(
+    config: ModelConfig, followed: Followed, maps: AttentionMaps
+) -> dict[str, Float32]:
     """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the
     weights and vectors of the head, and scores."""
     tensors = dict(maps.tensors or {})
-    rows = slice(None) if followed.position is None else slice(followed.position, followed.position + 1)
+    rows = (
+        slice(None)
+        if followed.position is None
+        else slice(followed.position, followed.position + 1)
+    )
     part, head = followed.attention, followed.head
     if (vectors := maps.vectors) is not None:
         query = vectors.query[rows]
@@ -186,7 +224,9 @@ def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) 
         weights: Float32 = getattr(maps, followed.part)
         tensors[f"{part}.weights"] = weights[followed.layer, head, rows]
     if f"{part}.context" in tensors:
-        tensors[f"{part}.head"] = tensors[f"{part}.context"][:, head * config.head_dim : (head + 1) * config.head_dim]
+        tensors[f"{part}.head"] = tensors[f"{part}.context"][
+            :, head * config.head_dim : (head + 1) * config.head_dim
+        ]
     if "feed_forward.inner" in tensors:
         active = tensors["feed_forward.active"] = activated(config, tensors["feed_forward.inner"])
         tensors["feed_forward.share"] = (active > 0).mean(axis=-1, dtype=np.float32)
@@ -231,15 +271,23 @@ def check_followed(
         raise ValueError(f"There is no attention {followed.part}.")
     side, layer, position = followed.side, followed.layer, followed.position
     layers, positions = (
-        (config.encoder_layers, len(source)) if side == "encoder" else (config.decoder_layers, len(target) + 1)
+        (config.encoder_layers, len(source))
+        if side == "encoder"
+        else (config.decoder_layers, len(target) + 1)
     )
     if not 0 <= layer < layers or not 0 <= (position or 0) < positions:
         raise ValueError(f"There is no position {position or 0} in layer {layer} of the {side}.")
     existing = names(config, followed)
     if absent := [name for name in followed.names if name not in existing]:
-        raise ValueError(f"Layer {layer} of the {side} has no tensor {absent[0]} for {followed.part}.")
-    shapes = [shape(config, followed, name, len(source), len(target) + 1) for name in followed.names or existing]
+        raise ValueError(
+            f"Layer {layer} of the {side} has no tensor {absent[0]} for {followed.part}."
+        )
+    shapes = [
+        shape(config, followed, name, len(source), len(target) + 1)
+        for name in followed.names or existing
+    ]
     if (numbers := sum(map(math.prod, shapes))) > NUMBERS_LIMIT:
         raise ValueError(
-            f"{numbers:,} numbers are over the limit of {NUMBERS_LIMIT:,}; choose a position or fewer names."
+            f"{numbers:,} numbers are over the limit of {NUMBERS_LIMIT:,}; choose a position or "
+            "fewer names."
         )

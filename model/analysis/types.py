@@ -24,7 +24,8 @@ KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
 SOFT = ("soft", "reading")
 NARROW_FROM = 1 << 16
-"""Shares of `soft` and of `reading` beyond which they are sent with half of their bits: they are averages for linking words."""
+"""Shares of `soft` and of `reading` beyond which they are sent with half of their bits: they are
+averages for linking words."""
 
 CANDIDATES = 8
 """Number of best tokens reported for each target position."""
@@ -37,8 +38,9 @@ Layers = tuple[int, ...] | None
 
 
 class Followed(NamedTuple):
-    """Layer and head of an attention, from 0, of which the tensors `names` are wanted, all for (). `position` is a row: a
-    source token of the encoder or an input of the decoder; None for all rows."""
+    """Layer and head of an attention, from 0, of which the tensors `names` are wanted, all for ().
+    `position` is a row: a source token of the encoder or an input of the decoder; None for all
+    rows."""
 
     part: Kind
     layer: int
@@ -62,7 +64,9 @@ class Followed(NamedTuple):
     @property
     def vectors_of(self) -> Head | None:
         """The head whose queries, keys and values are needed."""
-        wanted = self.takes(*(f"{self.attention}.{name}" for name in ("query", "key", "value", "scores", "weights")))
+        wanted = self.takes(
+            *(f"{self.attention}.{name}" for name in ("query", "key", "value", "scores", "weights"))
+        )
         return (self.part, self.layer, self.head) if wanted else None
 
     @property
@@ -76,11 +80,12 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapChoice:
-    """What a forced pass computes and returns. By kind, the layers whose maps are wanted, and of these the `heads` (None for
-    all). `soft` is the layer of cross-attention whose contributions are wanted, divided by their sum over the source, with
-    `shift` in the row after that of the token, and with `reading` the weights of this layer and of the last, averaged over
-    the heads (`attention_alignment`). `products` asks for the value products
-    of the layers of `cross`, `scores` for scores and candidates. `followed` is a layer whose tensors are wanted
+    """What a forced pass computes and returns. By kind, the layers whose maps are wanted, and of
+    these the `heads` (None for all). `soft` is the layer of cross-attention whose contributions are
+    wanted, divided by their sum over the source, with `shift` in the row after that of the token,
+    and with `reading` the weights of this layer and of the last, averaged over the heads
+    (`attention_alignment`). `products` asks for the value products of the layers of `cross`,
+    `scores` for scores and candidates. `followed` is a layer whose tensors are wanted
     (`model.analysis.tensors`), with `scores`."""
 
     encoder: Layers = None
@@ -99,13 +104,18 @@ class MapChoice:
         """The layers whose values of cross-attention are needed."""
         if self.products and self.cross is None:
             return None
-        return ((*(self.cross or ()),) if self.products else ()) + (() if self.soft is None else (self.soft,))
+        return ((*(self.cross or ()),) if self.products else ()) + (
+            () if self.soft is None else (self.soft,)
+        )
 
     def cross_layers(self, layers: int) -> Layers:
-        """The layers whose weights of cross-attention are needed, of a decoder with so many `layers`."""
+        """The layers whose weights of cross-attention are needed, of a decoder with so many
+        `layers`."""
         if self.cross is None:
             return None
-        further = () if self.soft is None else (self.soft, layers - 1) if self.reading else (self.soft,)
+        further = (
+            () if self.soft is None else (self.soft, layers - 1) if self.reading else (self.soft,)
+        )
         return self.cross + further
 
     def depth(self, layers: int, vectors_of: Head | None) -> int:
@@ -119,11 +129,19 @@ class MapChoice:
 
     def after(self, hidden: Sequence[int]) -> MapChoice:
         """Returns the choice for a target that these tokens precede."""
-        if self.followed is None or self.followed.side == "encoder" or self.followed.position is None:
+        if (
+            self.followed is None
+            or self.followed.side == "encoder"
+            or self.followed.position is None
+        ):
             return self
-        return replace(self, followed=self.followed._replace(position=self.followed.position + len(hidden)))
+        return replace(
+            self, followed=self.followed._replace(position=self.followed.position + len(hidden))
+        )
 
-    def numbers(self, kind: Kind, layers: int, heads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def numbers(
+        self, kind: Kind, layers: int, heads: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Returns the layers and heads of a kind that are wanted, of so many."""
         chosen: Layers = getattr(self, kind)
         return tuple(range(layers)) if chosen is None else chosen, tuple(
@@ -151,20 +169,23 @@ class HeadVectors:
 class AttentionMaps:
     """Attention weights of every head, float32, for T = len(target) + 1 queries.
 
-    Query t generates target token t, the last query the end of sentence. The keys of `decoder` are the start token and
-    the target. `token_scores` (T,) are the natural log-probabilities of the target tokens and of the end of sentence.
-    `candidate_ids` and `candidate_scores` (T, C) are the most probable tokens at each position, best first. Decoders
-    with a recurrence have no heads in `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state
-    that a position keeps, averaged over the features. `value_products` are the inner products of what any two heads of
-    cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0 for masked heads.
-    Scores are those among the tokens that the target may have: those of its shortlist, and its own. `outside` are the
-    positions of its tokens that are not on the list.
+    Query t generates target token t, the last query the end of sentence. The keys of `decoder` are
+    the start token and the target. `token_scores` (T,) are the natural log-probabilities of the
+    target tokens and of the end of sentence. `candidate_ids` and `candidate_scores` (T, C) are the
+    most probable tokens at each position, best first. Decoders with a recurrence have no heads in
+    `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state that a position
+    keeps, averaged over the features. `value_products` are the inner products of what any two heads
+    of cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0
+    for masked heads. Scores are those among the tokens that the target may have: those of its
+    shortlist, and its own. `outside` are the positions of its tokens that are not on the list.
 
-    `normalizers` (T,) are the logarithms of the sums of the exponentials of the logits: a logit is the sum of its token's
-    score and this. `tensors` are those of the layer that the choice follows, each with an axis of rows.
+    `normalizers` (T,) are the logarithms of the sums of the exponentials of the logits: a logit is
+    the sum of its token's score and this. `tensors` are those of the layer that the choice follows,
+    each with an axis of rows.
 
-    Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and `reading` are set where
-    they were asked for; those of long sentences arrive in another process with half of their bits, as `float16`.
+    Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and
+    `reading` are set where they were asked for; those of long sentences arrive in another process
+    with half of their bits, as `float16`.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -192,15 +213,19 @@ class AttentionMaps:
             layers, heads = self.choice.numbers(kind, *maps.shape[:2])
             heads = tuple([head for head in heads if head < maps.shape[1]])  # a recurrence has none
             parts[kind] = (layers, heads, np.ascontiguousarray(maps[np.ix_(layers, heads)]))
-        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in KINDS}
+        others = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in KINDS
+        }
         others |= {name: _narrow(others[name]) for name in SOFT if others[name] is not None}
         if not self.choice.products:
             others["value_products"] = np.zeros((0, 0, 0, 0), dtype=np.float32)
         return _unpickled, (shapes, parts, others)
 
     def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
-        """Returns the maps of a target without its first token: its query is removed, and what the other queries
-        attend to in it is added to the start token."""
+        """Returns the maps of a target without its first token: its query is removed, and what the
+        other queries attend to in it is added to the start token."""
         decoder = np.concatenate(
             [self.decoder[..., 1:, :1] + self.decoder[..., 1:, 1:2], self.decoder[..., 1:, 2:]], -1
         )
@@ -229,9 +254,17 @@ class AttentionMaps:
     def _later_rows(self) -> Mapping[str, NDArray[np.float32]] | None:
         """Returns the tensors without the row of a decoder's first input."""
         followed = self.choice.followed
-        if self.tensors is None or followed is None or followed.side == "encoder" or followed.position is not None:
+        if (
+            self.tensors is None
+            or followed is None
+            or followed.side == "encoder"
+            or followed.position is not None
+        ):
             return self.tensors
-        return {name: values[1:] if values.ndim == 2 else values for name, values in self.tensors.items()}
+        return {
+            name: values[1:] if values.ndim == 2 else values
+            for name, values in self.tensors.items()
+        }
 
 
 def _unpickled(
@@ -242,15 +275,23 @@ def _unpickled(
     """Returns maps; the memory of those that were not chosen is not touched."""
     whole = {}
     for kind, (layers, heads, weights) in parts.items():
-        whole[kind] = np.zeros(shapes[kind], dtype=np.float32) if weights.size else unchosen(shapes[kind])
+        whole[kind] = (
+            np.zeros(shapes[kind], dtype=np.float32) if weights.size else unchosen(shapes[kind])
+        )
         if weights.size:
             whole[kind][np.ix_(layers, heads)] = weights
-    return AttentionMaps(cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others)
+    return AttentionMaps(
+        cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others
+    )
 
 
 def unchosen(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Returns zeros, many of them as views of one that cannot be written."""
-    return np.broadcast_to(np.float32(0), shape) if math.prod(shape) > _MANY else np.zeros(shape, dtype=np.float32)
+    return (
+        np.broadcast_to(np.float32(0), shape)
+        if math.prod(shape) > _MANY
+        else np.zeros(shape, dtype=np.float32)
+    )
 
 
 def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:
@@ -259,9 +300,11 @@ def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:
 
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
-    """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target` excludes start and
-    end."""
-    _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
+    """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target`
+    excludes start and end."""
+    _check(
+        "source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1
+    )
     _check("target", target, config.vocab_size, config.max_length - 1, least=0)
 
 
@@ -284,7 +327,11 @@ def check_choice(config: ModelConfig, choice: MapChoice) -> None:
 def check_head(config: ModelConfig, head: Head) -> None:
     """Raises ValueError for a head that does not exist."""
     kind, layer, number = head
-    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    layers = {
+        "encoder": config.encoder_layers,
+        "decoder": config.decoder_layers,
+        "cross": config.decoder_layers,
+    }
     heads = config.decoder_heads if kind == "decoder" else config.heads
     if not (0 <= layer < layers.get(kind, 0) and 0 <= number < heads):
         raise ValueError(f"There is no {kind} head {number} in layer {layer}.")

@@ -1,4 +1,5 @@
-"""The interface of a backend beyond decoding: attention maps, word readings, and details for status pages."""
+"""The interface of a backend beyond decoding: attention maps, word readings, and details for status
+pages."""
 
 from __future__ import annotations
 
@@ -45,17 +46,20 @@ class ForcedPasses(Protocol):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
-        """Returns the attention weights and the scores that decoding computes for a pair: `source` ids
-        as the encoder reads them, `target` ids without start and end of sentence. `vectors_of` adds the
-        queries, keys and values of one head. Scores are those among the tokens of the `shortlist` (as in
-        Restriction) and of the target. Maps outside the `choice` may be missing. Raises ValueError for
-        lengths the model cannot read, unknown ids, layers and heads, and a shortlist that the backend
-        does not have."""
-        return finished(self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice))
+        """Returns the attention weights and the scores that decoding computes for a pair: `source`
+        ids as the encoder reads them, `target` ids without start and end of sentence. `vectors_of`
+        adds the queries, keys and values of one head. Scores are those among the tokens of the
+        `shortlist` (as in Restriction) and of the target. Maps outside the `choice` may be missing.
+        Raises ValueError for lengths the model cannot read, unknown ids, layers and heads, and a
+        shortlist that the backend does not have."""
+        return finished(
+            self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice)
+        )
 
 
 class InspectableBackend(Backend, ForcedPasses, Protocol):
-    """A backend of search that also computes attention maps and word readings. These calls do not change any slot."""
+    """A backend of search that also computes attention maps and word readings. These calls do not
+    change any slot."""
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -63,18 +67,25 @@ class InspectableBackend(Backend, ForcedPasses, Protocol):
 
     @property
     def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
+        """The digest of the shortlist that limits targets where nothing is asked for; "" if none
+        does."""
 
     def has_shortlist(self, digest: str) -> bool:
         """Whether it has this shortlist, or has none and ignores them."""
 
-    def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
-        """Returns the maps of several pairs (source, target) as `attention_maps`, computed together. The choice has neither
-        scores nor maps of the encoder. Raises ValueError as `attention_maps`."""
+    def soft_maps(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice
+    ) -> list[AttentionMaps]:
+        """Returns the maps of several pairs (source, target) as `attention_maps`, computed
+        together. The choice has neither scores nor maps of the encoder. Raises ValueError as
+        `attention_maps`."""
 
-    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
-        """Returns for each sentence its states after the last encoder layer, and for each of its words the log-probabilities
-        of the `wanted` first tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
+    def read_words(
+        self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]
+    ) -> list[WordReading]:
+        """Returns for each sentence its states after the last encoder layer, and for each of its
+        words the log-probabilities of the `wanted` first tokens. Raises ValueError for a sentence
+        or tokens that the model cannot read."""
 
     def linked_maps(
         self,

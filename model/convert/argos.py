@@ -1,8 +1,9 @@
-"""Import, download and export of .argosmodel packages of Argos Translate and LibreTranslate: zip archives, or their
-unpacked folders.
+"""Import, download and export of .argosmodel packages of Argos Translate and LibreTranslate: zip
+archives, or their unpacked folders.
 
-It has one folder with metadata.json, a CTranslate2 model in `model`, and sentencepiece.model for both languages. The
-index that Argos publishes (index.json) has no hashes; the import checks the checksums of the archive.
+It has one folder with metadata.json, a CTranslate2 model in `model`, and sentencepiece.model for
+both languages. The index that Argos publishes (index.json) has no hashes; the import checks the
+checksums of the archive.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from model.convert.ctranslate2.reader import DEFAULTS, read_ctranslate2
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
 from model.convert.language_codes import language_code
 from model.convert.published import folder_of
-from model.convert.source_files import Export, Imported, ImportRefused, Publisher, Source, read_object
+from model.convert.source_files import (
+    Export,
+    Imported,
+    ImportRefused,
+    Publisher,
+    Source,
+    read_object,
+)
 from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
 
@@ -53,19 +61,28 @@ def read_argos(path: Path) -> Imported:
 def _read_folder(path: Path) -> Imported:
     metadata = read_object(path / METADATA)
     if (kind := metadata.get("type") or "translate") != "translate":
-        raise ImportRefused(path, [f"it is a package of the type {kind!r:.40}, which translates nothing"])
+        raise ImportRefused(
+            path, [f"it is a package of the type {kind!r:.40}, which translates nothing"]
+        )
     source, target = _code(path, metadata, "from_code"), _code(path, metadata, "to_code")
     if not (path / SENTENCEPIECE).is_file():
         bpe = "a BPE vocabulary (bpe.model), whose words are those of Moses's tokenizer"
         tokenizer = bpe if (path / "bpe.model").is_file() else "no tokenizer"
-        raise ImportRefused(path, [f"it has {tokenizer}: use a package of the pair with {SENTENCEPIECE}"])
+        raise ImportRefused(
+            path, [f"it has {tokenizer}: use a package of the pair with {SENTENCEPIECE}"]
+        )
     imported = read_ctranslate2(path / "model", (source, target), path / SENTENCEPIECE)
     first = metadata.get("target_prefix") or None
     if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):
-        raise ImportRefused(path, [f"its targets begin with {first!r}, which is not in the vocabulary"])
+        raise ImportRefused(
+            path, [f"its targets begin with {first!r}, which is not in the vocabulary"]
+        )
     # The package is for one pair: tags in its vocabulary do not choose between languages.
-    generation = dataclasses.replace(DEFAULTS, beam_size=4, length_penalty=0.2)  # as Argos calls CTranslate2
-    return dataclasses.replace(imported, tagged=False, language_pieces={}, first_piece=first, generation=generation)
+    # as Argos calls CTranslate2
+    generation = dataclasses.replace(DEFAULTS, beam_size=4, length_penalty=0.2)
+    return dataclasses.replace(
+        imported, tagged=False, language_pieces={}, first_piece=first, generation=generation
+    )
 
 
 def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
@@ -82,12 +99,21 @@ def _unpack(file: Path, scratch: Path) -> Path:
             entries = archive.infolist()
             if len(entries) > _MAX_FILES:
                 raise ImportRefused(file, [f"the package has more than {_MAX_FILES} files"])
-            if sum(info.file_size for info in entries) > _MAX_BYTES:  # no more than that is unpacked
+            # no more than that is unpacked
+            if sum(info.file_size for info in entries) > _MAX_BYTES:
                 raise ImportRefused(file, ["the package claims to hold more than 4 GB"])
             archive.extractall(scratch)
     except ImportRefused:
         raise
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError):
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        RuntimeError,
+        NotImplementedError,
+        ValueError,
+    ):
         refusal = ImportRefused(file, ["the file is not readable as a package (zip archive)"])
         refusal.final = False  # a download may have damaged it
         raise refusal from None
@@ -105,17 +131,23 @@ def export_argos(
     quantization: str | None = None,
     language_name: Callable[[str], str] = str,
 ) -> None:
-    """Writes the package `output` for one pair; `source` and `target` may be empty if there is only one.
+    """Writes the package `output` for one pair; `source` and `target` may be empty if there is only
+    one.
 
-    Argos puts nothing before a sentence. The tag of the target language becomes the token that CTranslate2 itself puts
-    there (`add_source_bos`). `language_name` names a code for readers. Raises FolderError.
+    Argos puts nothing before a sentence. The tag of the target language becomes the token that
+    CTranslate2 itself puts there (`add_source_bos`). `language_name` names a code for readers.
+    Raises FolderError.
     """
     source, target = _pair(folder, source, target)
     tag = folder.tags.get(target)
     if tag is not None and not all(tag in pieces for pieces in folder_vocabularies(folder)):
-        raise FolderError(f"The tag {tag} is not in both vocabularies, so an Argos package cannot state it.")
+        raise FolderError(
+            f"The tag {tag} is not in both vocabularies, so an Argos package cannot state it."
+        )
     if folder.first_tokens:
-        raise FolderError("Argos packages cannot represent this model: its targets begin with a language token.")
+        raise FolderError(
+            "Argos packages cannot represent this model: its targets begin with a language token."
+        )
     if output.exists():
         raise FolderError(f"{output} exists already.")
     name = f"translate-{source}_{target}"
@@ -138,13 +170,16 @@ def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
     fitting = [pair for pair in folder.pairs if source in ("", pair[0]) and target in ("", pair[1])]
     if len(fitting) != 1:
         raise FolderError(
-            f"An Argos package has one language pair, and {len(fitting)} pairs of {folder.name} fit: choose with --source "
+            f"An Argos package has one language pair, and {len(fitting)} pairs of {folder.name} "
+            "fit: choose with --source "
             "and --target."
         )
     return fitting[0]
 
 
-def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:
+def _metadata(
+    folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]
+) -> str:
     return json.dumps(
         {
             "package_version": "1.0",
@@ -162,14 +197,22 @@ def _metadata(folder: ModelFolder, source: str, target: str, language_name: Call
 
 
 @contextmanager
-def download(pair: str, weights: Path, address: str, progress: Progress | None = None) -> Iterator[tuple[Path, str]]:
-    """Downloads the package of a pair in Argos's codes (en-zt) to a folder under `weights`, which is removed after the
-    block. The block gets the package and its origin. Raises FolderError with one sentence for every failure."""
+def download(
+    pair: str, weights: Path, address: str, progress: Progress | None = None
+) -> Iterator[tuple[Path, str]]:
+    """Downloads the package of a pair in Argos's codes (en-zt) to a folder under `weights`, which
+    is removed after the block. The block gets the package and its origin. Raises FolderError with
+    one sentence for every failure."""
     if (url := packages(address).get(pair)) is None:
         raise NotPublished(f"Argos publishes no package for {pair}; {address} lists its packages.")
     name = PurePosixPath(url).name
     with pull_folder(weights, f"{folder_of(_PREFIX + pair)}--{name}") as folder:
-        fetch(RemoteFile(name, url, _MAX_FILE_BYTES, exact=False), folder, _PREFIX + pair, progress=progress)
+        fetch(
+            RemoteFile(name, url, _MAX_FILE_BYTES, exact=False),
+            folder,
+            _PREFIX + pair,
+            progress=progress,
+        )
         try:
             yield folder / name, url
         except FolderError:

@@ -1,5 +1,6 @@
-"""Downloads of model files over HTTP, for every source of models: continued where they stopped, with checked hashes, to a
-folder that one process at a time uses. Every failure is a FolderError with one sentence."""
+"""Downloads of model files over HTTP, for every source of models: continued where they stopped,
+with checked hashes, to a folder that one process at a time uses. Every failure is a FolderError
+with one sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from tqdm import tqdm
 from model.model_folder import FolderError
 
 Progress = Callable[[str, int, int], None]
-"""Receives the name of a file, its bytes so far and all its bytes, 0 where the server does not state them."""
+"""Receives the name of a file, its bytes so far and all its bytes, 0 where the server does not
+state them."""
 MAX_LIST_BYTES = 20_000_000
 _BLOCK = 1 << 20
 _GZIP_BYTES = 1 << 16
@@ -52,8 +54,8 @@ class NotPublished(FolderError):
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file to download as `name`. A `packed` file is unpacked by gzip; `most` bytes and the hashes are those of the
-    unpacked file. With `exact`, the file has `most` bytes."""
+    """A file to download as `name`. A `packed` file is unpacked by gzip; `most` bytes and the
+    hashes are those of the unpacked file. With `exact`, the file has `most` bytes."""
 
     name: str
     url: str
@@ -66,10 +68,11 @@ class RemoteFile:
 
 @contextlib.contextmanager
 def pull_folder(weights: Path, name: str) -> Iterator[Path]:
-    """Creates the folder `.pull/NAME` beside the model folders and locks it until the end of the block, which removes it.
+    """Creates the folder `.pull/NAME` beside the model folders and locks it until the end of the
+    block, which removes it.
 
-    After an error its files stay, and the next download continues with them. Raises FolderError while another process
-    has locked it.
+    After an error its files stay, and the next download continues with them. Raises FolderError
+    while another process has locked it.
     """
     folder = weights / ".pull" / name
     with _one_sentence(name, folder):
@@ -82,19 +85,23 @@ def pull_folder(weights: Path, name: str) -> Iterator[Path]:
         busy = True
     if busy:
         os.close(descriptor)
-        raise FolderError(f"Another process is downloading to {folder}: pull again when it has finished.")
+        raise FolderError(
+            f"Another process is downloading to {folder}: pull again when it has finished."
+        )
     try:
         yield folder
         shutil.rmtree(folder)
     finally:
         for empty in (folder, folder.parent):
-            with contextlib.suppress(OSError):  # there is a part of this download, or another download
+            # there is a part of this download, or another download
+            with contextlib.suppress(OSError):
                 empty.rmdir()
         os.close(descriptor)
 
 
 def discard_pull(weights: Path, name: str) -> None:
-    """Removes what downloads of a model have left, by the name of its folder, unless a process is downloading it."""
+    """Removes what downloads of a model have left, by the name of its folder, unless a process is
+    downloading it."""
     for folder in [weights / ".pull" / name, *(weights / ".pull").glob(f"{name}--*")]:
         if folder.is_dir():
             with contextlib.suppress(FolderError), pull_folder(weights, folder.name):
@@ -102,18 +109,24 @@ def discard_pull(weights: Path, name: str) -> None:
 
 
 def read_url(url: str, name: str, token: str | None = None) -> bytes:
-    """Returns a list of models or of files. `name` is what the errors call it. Raises FolderError."""
+    """Returns a list of models or of files. `name` is what the errors call it. Raises
+    FolderError."""
     with _one_sentence(name), _open(url, token) as answer:
         data: bytes = answer.read(MAX_LIST_BYTES)
     return data
 
 
 def fetch(
-    file: RemoteFile, folder: Path, name: str, token: str | None = None, progress: Progress | None = None
+    file: RemoteFile,
+    folder: Path,
+    name: str,
+    token: str | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Downloads a file of the model `name` to `folder` unless it is there.
 
-    A part of it that is there is continued. A file with a wrong hash is deleted. Raises FolderError.
+    A part of it that is there is continued. A file with a wrong hash is deleted. Raises
+    FolderError.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
     with _one_sentence(f"{file.name} of {name}", folder):
@@ -128,7 +141,10 @@ def fetch(
                 if _size(part) <= before:
                     raise
             if not complete and _size(part) <= before:
-                message = f"The download of {file.name} of {name} ended early: pull it again, and it continues."
+                message = (
+                    f"The download of {file.name} of {name} ended early: pull it again, and it "
+                    "continues."
+                )
                 raise FolderError(message)
         whole = folder / f"{file.name}.unpacked" if file.packed else part
         try:
@@ -140,13 +156,16 @@ def fetch(
         if not right:
             part.unlink()
             whole.unlink(missing_ok=True)
-            raise FolderError(f"{file.name} of {name} was damaged on the way and is deleted: pull it again.")
+            raise FolderError(
+                f"{file.name} of {name} was damaged on the way and is deleted: pull it again."
+            )
         whole.rename(path)
         part.unlink(missing_ok=True)
 
 
 def _continue(file: RemoteFile, part: Path, token: str | None, progress: Progress | None) -> bool:
-    """Appends missing bytes of a file to `part`, and some more where there are too many. Returns whether it is complete."""
+    """Appends missing bytes of a file to `part`, and some more where there are too many. Returns
+    whether it is complete."""
     done, most = _size(part), file.most + (_GZIP_BYTES if file.packed else 1)
     if part.is_file() and done >= (most if file.packed else file.most):
         return True
@@ -160,7 +179,9 @@ def _continue(file: RemoteFile, part: Path, token: str | None, progress: Progres
         answer = _open(file.url, token)
     with answer, part.open("ab" if answer.status == 206 else "wb") as out:
         total = out.tell() + answer.length if answer.length else None
-        with tqdm(desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None) as bar:
+        with tqdm(
+            desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None
+        ) as bar:
             while block := answer.read(min(_BLOCK, most - out.tell())):
                 bar.update(out.write(block))
                 if progress is not None:
@@ -216,18 +237,29 @@ def _one_sentence(name: str, folder: Path | None = None) -> Iterator[None]:
         if error.code == 429:
             seconds = error.headers.get("Retry-After", "")
             when = f"in {seconds} seconds" if seconds.isdecimal() else "later"
-            message = f"{name}: the server refuses further requests from this address (429): try again {when}."
+            message = (
+                f"{name}: the server refuses further requests from this address (429): try again "
+                f"{when}."
+            )
             raise Refused(message, error.code, code) from None
         why = {404: "the server does not have it; "}.get(error.code, "")
         if 300 <= error.code < 400:
             why = "its address redirects without end; "
-        message = f"{name} could not be downloaded ({error.code}): {why}try again later, {otherwise}."
+        message = (
+            f"{name} could not be downloaded ({error.code}): {why}try again later, {otherwise}."
+        )
         raise Refused(message, error.code, code) from None
     except _DISCONNECTED as error:
         cause = getattr(error, "reason", None) or error
         reason = getattr(cause, "strerror", None) or type(cause).__name__
-        raise FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.") from None
+        raise FolderError(
+            f"{name} could not be downloaded ({reason}): check the connection, {otherwise}."
+        ) from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = f"the disk of {folder} is full; free some space and pull again" if full else error.strerror or error
+        reason = (
+            f"the disk of {folder} is full; free some space and pull again"
+            if full
+            else error.strerror or error
+        )
         raise FolderError(f"The download of {name} cannot be written: {reason}.") from None

@@ -1,4 +1,5 @@
-"""The families of models that can be imported: one line each. The first one that recognises a path reads it."""
+"""The families of models that can be imported: one line each. The first one that recognises a path
+reads it."""
 
 from __future__ import annotations
 
@@ -37,9 +38,14 @@ def signs() -> str:
 
 def unsupported(model_type: object) -> str:
     """Returns why a model of transformers is not read: no family has its type."""
-    stated = "without a model_type" if model_type is None else f"of the model_type {str(model_type)[:40]!r}"
+    stated = (
+        "without a model_type"
+        if model_type is None
+        else f"of the model_type {str(model_type)[:40]!r}"
+    )
     known = [f"{source.model_type} ({source.models})" for source in SOURCES if source.model_type]
     return (
-        f"it is a model {stated} in Hugging Face's layout, of which {'; '.join(known)} are supported; for many languages use "
+        f"it is a model {stated} in Hugging Face's layout, of which {'; '.join(known)} are "
+        "supported; for many languages use "
         "facebook/m2m100_418M or facebook/nllb-200-distilled-600M in its place"
     )

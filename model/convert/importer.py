@@ -1,5 +1,5 @@
-"""Import of a model of another program as a model folder. The folder is written to a temporary place and then
-moved."""
+"""Import of a model of another program as a model folder. The folder is written to a temporary
+place and then moved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from typing import Any
 
 from model.convert.families import SOURCES, signs, unsupported
 from model.convert.languages import find_pairs, language_tags
-from model.convert.source_files import Imported, ImportRefused, check_pieces, read_card, read_optional
+from model.convert.source_files import (
+    Imported,
+    ImportRefused,
+    check_pieces,
+    read_card,
+    read_optional,
+)
 from model.head_roles import measure, open_exact
 from model.model_folder import (
     AllPairs,
@@ -35,7 +41,8 @@ log = logging.getLogger(__name__)
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
 _LFS_POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1_000
 _OTHER_FORMATS = (
-    "give the folder with all files of the model, unpacked; models in other formats (ONNX, GGUF, TensorFlow, fairseq) are "
+    "give the folder with all files of the model, unpacked; models in other formats (ONNX, GGUF, "
+    "TensorFlow, fairseq) are "
     "imported from their originals or after a conversion to Hugging Face's layout"
 )
 _ABOUT = "A model of another program, imported unchanged: the same numbers in another layout."
@@ -44,8 +51,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """Options of an import. `name` is the name of the new folder; `sources` and `targets` are language codes that
-    override those of the files; `origin` states where the files came from."""
+    """Options of an import. `name` is the name of the new folder; `sources` and `targets` are
+    language codes that override those of the files; `origin` states where the files came from."""
 
     name: str | None = None
     sources: Sequence[str] = ()
@@ -58,8 +65,8 @@ class ImportOptions:
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
     """Imports the model in `path` as a new folder under `weights`.
 
-    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error leaves no files
-    behind.
+    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error
+    leaves no files behind.
     """
     options = options or ImportOptions()
     name = options.name or (path.resolve().name if path.is_dir() else path.resolve().stem)
@@ -80,25 +87,33 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
 
 
 def new_folder(weights: Path, name: str, replace: bool) -> Path:
-    """Returns the path of a new model folder. Raises FolderError where the name cannot be used, or is used already and
-    not to `replace`."""
+    """Returns the path of a new model folder. Raises FolderError where the name cannot be used, or
+    is used already and not to `replace`."""
     if not _NAME.fullmatch(name):
         raise FolderError(
-            f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name."
+            f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes "
+            "with --name."
         )
     target = weights / name
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FolderError(f"{target} is not a folder.")
     if target.exists() and not replace:
-        raise FolderError(f"{target} exists already; replace it with --replace or choose another --name.")
+        raise FolderError(
+            f"{target} exists already; replace it with --replace or choose another --name."
+        )
     return target
 
 
 def _read(path: Path) -> Imported:
     for file in sorted(path.glob("*")):
         with contextlib.suppress(OSError):  # the importer reports files that cannot be read
-            if file.stat().st_size <= _LONGEST_POINTER and file.read_bytes().startswith(_LFS_POINTER):
-                reason = f"{file.name} is a pointer of Git LFS and not the file: run `git lfs pull` in the folder"
+            if file.stat().st_size <= _LONGEST_POINTER and file.read_bytes().startswith(
+                _LFS_POINTER
+            ):
+                reason = (
+                    f"{file.name} is a pointer of Git LFS and not the file: run `git lfs pull` in "
+                    "the folder"
+                )
                 raise ImportRefused(path, [reason])
     if not path.exists():
         raise ImportRefused(path, ["it does not exist"])
@@ -120,7 +135,9 @@ def _unknown(path: Path) -> str:
     return f"it has none of the files by which models are known ({signs()}): {_OTHER_FORMATS}"
 
 
-def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
+def _folder(
+    path: Path, target: Path, name: str, imported: Imported, options: ImportOptions
+) -> ModelFolder:
     card_license, listed = read_card(path)
     license_ = options.license or card_license or imported.license
     stated: dict[str, Any] = {
@@ -137,22 +154,35 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         stated |= _many_languages(path, imported, options)
     else:
         tags = language_tags(imported.vocabulary) if imported.tagged else {}
-        pairs, tags = find_pairs(path, name, imported.languages, listed, tags, options.sources, options.targets)
-        first = {} if imported.first_piece is None else {target: imported.first_piece for _, target in pairs}
+        pairs, tags = find_pairs(
+            path, name, imported.languages, listed, tags, options.sources, options.targets
+        )
+        first = (
+            {}
+            if imported.first_piece is None
+            else {target: imported.first_piece for _, target in pairs}
+        )
         stated |= {"pairs": pairs, "tags": tags, "first_tokens": first}
     return ModelFolder(**stated)
 
 
 def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> dict[str, Any]:
-    """Returns the pairs of a model between all of its languages, or between those of the options, and their pieces."""
+    """Returns the pairs of a model between all of its languages, or between those of the options,
+    and their pieces."""
     known = imported.language_pieces
     if unknown := [code for code in (*options.sources, *options.targets) if code not in known]:
         raise ImportRefused(path, [f"it does not have the language {code}" for code in unknown[:5]])
-    targets = options.targets or [code for code, piece in known.items() if piece == imported.first_piece]
-    pairs = AllPairs(*(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, targets)))
+    targets = options.targets or [
+        code for code, piece in known.items() if piece == imported.first_piece
+    ]
+    pairs = AllPairs(
+        *(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, targets))
+    )
     if not pairs:
         raise ImportRefused(path, ["source and target language are the same"])
-    read, written = ({code: known[code] for code in side} for side in (pairs.sources, pairs.targets))
+    read, written = (
+        {code: known[code] for code in side} for side in (pairs.sources, pairs.targets)
+    )
     if imported.tagged_by_target:
         return {"pairs": pairs, "tags": written}
     return {"pairs": pairs, "tags": {}, "source_tags": read, "first_tokens": written}
@@ -174,8 +204,8 @@ def _tokenizer(imported: Imported) -> TokenizerFiles:
 
 
 def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
-    """Writes the folder, loads it and translates a trial sentence, so that a model the server cannot use is rejected
-    here."""
+    """Writes the folder, loads it and translates a trial sentence, so that a model the server
+    cannot use is rejected here."""
     folder.path.mkdir(exist_ok=True)
     (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
     save_arrays(imported.tensors, folder.path / SINGLE)
@@ -183,7 +213,10 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     files = folder.tokenizer
     (folder.path / files.source).write_bytes(imported.source_pieces)
     (folder.path / files.target).write_bytes(imported.target_pieces)
-    vocabularies = {files.vocabulary: imported.vocabulary, files.target_vocabulary: imported.target_vocabulary}
+    vocabularies = {
+        files.vocabulary: imported.vocabulary,
+        files.target_vocabulary: imported.target_vocabulary,
+    }
     for name, vocabulary in vocabularies.items():
         if name is not None and vocabulary is not None:
             (folder.path / name).write_text(
@@ -205,7 +238,8 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
 
 
 def card(folder: ModelFolder, about: str) -> str:
-    """Returns a model card with the front matter of the Hugging Face hub, and a sentence about the model."""
+    """Returns a model card with the front matter of the Hugging Face hub, and a sentence about the
+    model."""
     config = folder.model
     languages = "\n".join(f"- {code}" for code in folder.languages)
     pairs = ", ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 100))

@@ -11,9 +11,12 @@ from model.convert.source_files import ImportRefused, Languages
 
 _GROUPS = frozenset(
     (
-        "aav afa alv art ase bat bnt cau ccs cel cpf cpp crp csu cus dra euq fiu gem gme gmq gmw grk iir inc ine ira "
-        "iro itc jpx kmj khi map mkh mul nah ngf nic omv paa phi poz pqe pqw qwe roa sal sem sit sla smi ssa syd tai "
-        "trk tup tut urj wen xgn ypk zhx zle zls zlw celtic romance scandinavia north_eu nordic norway sami western "
+        "aav afa alv art ase bat bnt cau ccs cel cpf cpp crp csu cus dra euq fiu gem gme gmq gmw "
+        "grk iir inc ine ira "
+        "iro itc jpx kmj khi map mkh mul nah ngf nic omv paa phi poz pqe pqw qwe roa sal sem sit "
+        "sla smi ssa syd tai "
+        "trk tup tut urj wen xgn ypk zhx zle zls zlw celtic romance scandinavia north_eu nordic "
+        "norway sami western "
         "indic dravidian chinese caucasian balkan"
     ).split()
 )
@@ -51,17 +54,24 @@ def find_pairs(
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     """Returns the language pairs of the model and the tags of the target languages.
 
-    Sources of information, in this order: `sources` and `targets`, the files (`stated`), the name (opus-mt-en-de). A
-    language group stands for the languages `listed` in the model card; a model from a group to itself has each of them
-    on both sides. Raises ImportRefused if the languages of a side are unknown.
+    Sources of information, in this order: `sources` and `targets`, the files (`stated`), the name
+    (opus-mt-en-de). A language group stands for the languages `listed` in the model card; a model
+    from a group to itself has each of them on both sides. Raises ImportRefused if the languages of
+    a side are unknown.
     """
     named = _NAME.search(name)
     card = [language_code(code) for code in listed if code.lower() not in _GROUPS]
-    right = list(dict.fromkeys(targets)) or list(tags) or _side(stated[1]) or _side(named[2] if named else None)
+    right = (
+        list(dict.fromkeys(targets))
+        or list(tags)
+        or _side(stated[1])
+        or _side(named[2] if named else None)
+    )
     left = list(dict.fromkeys(sources)) or _side(stated[0]) or _side(named[1] if named else None)
     if not left and right:
         left = [code for code in card if code not in right] if len(right) == 1 or tags else []
-        if not left and tags and named and named[1].lower() == named[2].lower():  # SCANDINAVIA-SCANDINAVIA
+        # SCANDINAVIA-SCANDINAVIA
+        if not left and tags and named and named[1].lower() == named[2].lower():
             left = right
     if not right and left:
         right = [code for code in card if code not in left]
@@ -72,7 +82,9 @@ def find_pairs(
         for side, codes in (("source", left), ("target", right))
         if not codes
     ]
-    reasons += [f"{code!r} is not a language code" for code in [*left, *right] if not _CODE.fullmatch(code)]
+    reasons += [
+        f"{code!r} is not a language code" for code in [*left, *right] if not _CODE.fullmatch(code)
+    ]
     if tags:
         reasons += [f"it has no tag for the target {code}" for code in right if code not in tags]
     elif len(right) > 1:
@@ -86,7 +98,8 @@ def find_pairs(
 
 
 def _side(code: str | None) -> list[str]:
-    """Parses one side of a model name: one language, several joined by _ or +, or a group (returns none)."""
+    """Parses one side of a model name: one language, several joined by _ or +, or a group (returns
+    none)."""
     codes = _SEPARATOR.split(code) if code else []
     if any(part.lower() in _GROUPS for part in (code or "", *codes)):
         return []

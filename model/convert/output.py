@@ -13,7 +13,8 @@ from model.model_folder import FolderError
 
 @contextlib.contextmanager
 def new_output(output: Path) -> Iterator[None]:
-    """Creates the folder `output`, and removes it if the block fails. Raises FolderError if it exists."""
+    """Creates the folder `output`, and removes it if the block fails. Raises FolderError if it
+    exists."""
     try:
         output.mkdir(parents=True)
     except FileExistsError:
@@ -27,4 +28,8 @@ def new_output(output: Path) -> Iterator[None]:
 
 def unrepresentable(config: ModelConfig) -> list[str]:
     """Returns what neither CTranslate2 nor Hugging Face's Marian can represent."""
-    return [] if config.recurrence == "none" else ["a recurrence in place of the decoder's self-attention"]
+    return (
+        []
+        if config.recurrence == "none"
+        else ["a recurrence in place of the decoder's self-attention"]
+    )

@@ -1,9 +1,10 @@
 """The models that others publish, by name, as a list that needs no network (published.json).
 
-A name is the prefix of a list and a pair, a model of the Hugging Face hub (owner/name), its address, or a pair such as en-de,
-which stands for the best model of the list. The lists are in the order of preference. Those whose prefix ends with a slash are
-not on the hub: the `setting` of the server has the address of the newest list. `models` has pairs with the bytes of the weights,
-BLEU and COMET; `targets` has the target languages of each source language.
+A name is the prefix of a list and a pair, a model of the Hugging Face hub (owner/name), its
+address, or a pair such as en-de, which stands for the best model of the list. The lists are in the
+order of preference. Those whose prefix ends with a slash are not on the hub: the `setting` of the
+server has the address of the newest list. `models` has pairs with the bytes of the weights, BLEU
+and COMET; `targets` has the target languages of each source language.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ _OWN = tuple(prefix for prefix in PREFIXES if prefix.endswith("/"))
 _HUB_OWNER = next(prefix for prefix in PREFIXES if prefix not in _OWN).partition("/")[0] + "/"
 _PAIR = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?-[A-Za-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
 _PART = r"[A-Za-z0-9][\w.-]*"
-_HUB = re.compile(rf"(?:https?://(?:huggingface\.co|hf\.co)/)?({_PART}/{_PART})(?:/(?:tree/main/?)?)?")
+_HUB = re.compile(
+    rf"(?:https?://(?:huggingface\.co|hf\.co)/)?({_PART}/{_PART})(?:/(?:tree/main/?)?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedModel:
-    """A model of a list, for one pair in our codes. `bytes` is the size of its weights, 0 where the list does not state it.
-    `scores` are those of its publisher on FLORES: "bleu" and "comet"."""
+    """A model of a list, for one pair in our codes. `bytes` is the size of its weights, 0 where the
+    list does not state it. `scores` are those of its publisher on FLORES: "bleu" and "comet"."""
 
     name: str
     source: str
@@ -82,27 +85,34 @@ def pair_of(name: str) -> tuple[str, str] | None:
 
 
 def full_name(name: str) -> str:
-    """Returns the name of a model without the address of the hub, and that of the best model for a pair. Raises
-    FolderError for what is no name."""
+    """Returns the name of a model without the address of the hub, and that of the best model for a
+    pair. Raises FolderError for what is no name."""
     if _PAIR.fullmatch(name):
-        best = (model.name for model in published_models() if (model.source, model.target) == codes(name))
+        best = (
+            model.name
+            for model in published_models()
+            if (model.source, model.target) == codes(name)
+        )
         return next(best, PREFIXES[0] + name)  # it may have been published since
     hub = _HUB.fullmatch(name)
     if not hub or (publisher_of(name) and pair_of(name) is None):
-        raise FolderError(f"{name!r} is not the name of a model: en-de, {EXAMPLES}, or another model of the hub.")
+        raise FolderError(
+            f"{name!r} is not the name of a model: en-de, {EXAMPLES}, or another model of the hub."
+        )
     return hub[1]
 
 
 def folder_of(name: str) -> str:
-    """Returns the name of the folder for a full name: LIST-en-de, opus-mt-en-de, and team--opus-mt-en-de for a model of an
-    owner that has no list."""
+    """Returns the name of the folder for a full name: LIST-en-de, opus-mt-en-de, and
+    team--opus-mt-en-de for a model of an owner that has no list."""
     if publisher_of(name):
         return name.replace("/", "-").replace("_", "-")
     return name.removeprefix(_HUB_OWNER).replace("/", "--")
 
 
 def folder_in(weights: Path, name: str) -> str:
-    """Returns `folder_of`, or the name without the owner if an earlier version has written the model to such a folder."""
+    """Returns `folder_of`, or the name without the owner if an earlier version has written the
+    model to such a folder."""
     short = name.rpartition("/")[2]
     try:
         origin = read_folder(weights / short).origin

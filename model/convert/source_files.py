@@ -1,4 +1,5 @@
-"""Shared by the importers: families, the imported model, reasons for rejection, and reading of untrusted files."""
+"""Shared by the importers: families, the imported model, reasons for rejection, and reading of
+untrusted files."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ Languages = tuple[str | None, str | None]
 
 
 class ImportRefused(FolderError):
-    """A model cannot be imported. `reasons` lists all reasons; the message joins them to one sentence."""
+    """A model cannot be imported. `reasons` lists all reasons; the message joins them to one
+    sentence."""
 
     final = True
 
@@ -50,11 +52,12 @@ class ImportRefused(FolderError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
-    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids.
-    `language_pieces` maps the languages of a many-language model to their pieces, which stand before the source and
-    first in the target. With `tagged_by_target` only the target's piece stands before the source. With `tagged`
-    False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
+    """A model that has been read. `tensors` have the names of our Transformer's state_dict;
+    `source_pieces` and `target_pieces` are the bytes of the SentencePiece files; vocabularies map
+    pieces to ids. `language_pieces` maps the languages of a many-language model to their pieces,
+    which stand before the source and first in the target. With `tagged_by_target` only the target's
+    piece stands before the source. With `tagged` False, tags in the vocabulary are not used. Every
+    target begins with `first_piece` if it is set."""
 
     config: ModelConfig
     tensors: Tensors
@@ -79,7 +82,9 @@ class Imported:
 
 def few(reasons: list[str]) -> list[str]:
     """Returns at most five reasons, and how many more there are."""
-    return reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
+    return (
+        reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
+    )
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -88,7 +93,9 @@ def read_bytes(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise ImportRefused(path, [f"the file cannot be read ({error.strerror or error})"]) from None
+        raise ImportRefused(
+            path, [f"the file cannot be read ({error.strerror or error})"]
+        ) from None
     if len(data) > most:
         raise ImportRefused(path, [f"the file is larger than {most} bytes"])
     return data
@@ -102,7 +109,9 @@ def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
         raise ImportRefused(path, ["the file is not UTF-8 text"]) from None
 
 
-def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+def read_object(
+    path: Path, parse: Callable[[str], Any] = json.loads, most: int = MAX_TEXT_BYTES
+) -> dict[str, Any]:
     """Reads an object from a JSON file, or from YAML with yaml.safe_load. Raises ImportRefused."""
     text = read_text(path, most)
     try:
@@ -130,7 +139,8 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def check_pieces(path: Path, imported: Imported) -> None:
-    """Raises ImportRefused for a vocabulary that lacks many pieces of its SentencePiece model: one belongs to another model."""
+    """Raises ImportRefused for a vocabulary that lacks many pieces of its SentencePiece model: one
+    belongs to another model."""
     target = imported.target_vocabulary or imported.vocabulary
     for side, data, vocabulary in (
         ("source", imported.source_pieces, imported.vocabulary),
@@ -138,20 +148,29 @@ def check_pieces(path: Path, imported: Imported) -> None:
     ):
         processor = sentencepiece.SentencePieceProcessor(model_proto=data)
         numbers = range(processor.get_piece_size())
-        pieces = [processor.id_to_piece(i) for i in numbers if not processor.is_control(i) and not processor.is_byte(i)]
+        pieces = [
+            processor.id_to_piece(i)
+            for i in numbers
+            if not processor.is_control(i) and not processor.is_byte(i)
+        ]
         missing = sum(piece not in vocabulary for piece in pieces)
         if missing > _MISSING * len(pieces):
             share = f"{missing / len(pieces):.0%}"
             raise ImportRefused(
-                path, [f"its vocabulary lacks {share} of the pieces of the {side}'s SentencePiece model"]
+                path,
+                [f"its vocabulary lacks {share} of the pieces of the {side}'s SentencePiece model"],
             )
 
 
 def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[str, int]:
-    """Returns piece -> id in the order of ids. Raises ImportRefused unless ids are below `size` and distinct."""
+    """Returns piece -> id in the order of ids. Raises ImportRefused unless ids are below `size` and
+    distinct."""
     ids = list(vocabulary.values())
     if not all(type(i) is int and 0 <= i < size for i in ids):
-        raise ImportRefused(path, [f"the vocabulary has an id that is not an integer below the model's {size} tokens"])
+        raise ImportRefused(
+            path,
+            [f"the vocabulary has an id that is not an integer below the model's {size} tokens"],
+        )
     if len(set(ids)) != len(ids):
         raise ImportRefused(path, ["the vocabulary gives one id to two pieces"])
     for piece in ("</s>", "<unk>"):
@@ -161,18 +180,24 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
 
 
 def take_tensors(file: Path, stored: Tensors, names: Mapping[str, str]) -> Tensors:
-    """Removes tensors from `stored` and returns them; `names` maps our names to theirs. Raises ImportRefused where one is
-    missing."""
+    """Removes tensors from `stored` and returns them; `names` maps our names to theirs. Raises
+    ImportRefused where one is missing."""
     if missing := [f"{theirs} is missing" for theirs in names.values() if theirs not in stored]:
         raise ImportRefused(file, few(missing))
     return {ours: stored.pop(theirs) for ours, theirs in names.items()}
 
 
-def check_tensors(file: Path, config: ModelConfig, tensors: Tensors, left: Iterable[str] = ()) -> None:
-    """Raises ImportRefused unless the tensors have our names and the shapes of a model of this `config` and hold finite
-    floating-point numbers, and none is `left` in the files."""
+def check_tensors(
+    file: Path, config: ModelConfig, tensors: Tensors, left: Iterable[str] = ()
+) -> None:
+    """Raises ImportRefused unless the tensors have our names and the shapes of a model of this
+    `config` and hold finite floating-point numbers, and none is `left` in the files."""
     expected = shapes(config)
-    reasons = [f"{name} is not a tensor of this architecture" for name in [*left, *tensors] if name not in expected]
+    reasons = [
+        f"{name} is not a tensor of this architecture"
+        for name in [*left, *tensors]
+        if name not in expected
+    ]
     for name, shape in expected.items():
         tensor = tensors.get(name)
         if tensor is None:
@@ -189,13 +214,20 @@ def check_tensors(file: Path, config: ModelConfig, tensors: Tensors, left: Itera
 
 def plain_name(path: Path, name: Any) -> str:
     """Returns `name` if it is a plain file name without a path. Raises ImportRefused."""
-    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..") or "\\" in name or "\0" in name:
+    if (
+        not isinstance(name, str)
+        or Path(name).name != name
+        or name in ("", ".", "..")
+        or "\\" in name
+        or "\0" in name
+    ):
         raise ImportRefused(path, [f"it names {name!r}, which is not a plain file name"])
     return name
 
 
 def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Returns licence and languages of the front matter of the model card (README.md), empty if not stated."""
+    """Returns licence and languages of the front matter of the model card (README.md), empty if not
+    stated."""
     file = path / "README.md"
     if not file.is_file():
         return "", ()
@@ -209,14 +241,18 @@ def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
         return "", ()
     listed, stated = fields.get("language") or [], fields.get("license")
     codes = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
-    spoken = ("no" if code is False else code for code in codes)  # YAML reads the code of Norwegian, no, as False
-    return stated if isinstance(stated, str) else "", tuple(code for code in spoken if isinstance(code, str))
+    # YAML reads the code of Norwegian, no, as False
+    spoken = ("no" if code is False else code for code in codes)
+    return stated if isinstance(stated, str) else "", tuple(
+        code for code in spoken if isinstance(code, str)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Who lists models of a family outside the hub. `setting` is the setting of the server with the address of the list;
-    `download` gets the pair, the folder of models and that address, `find_all` the address."""
+    """Who lists models of a family outside the hub. `setting` is the setting of the server with the
+    address of the list; `download` gets the pair, the folder of models and that address, `find_all`
+    the address."""
 
     prefix: str
     setting: str
@@ -226,10 +262,12 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A layout that a model folder can be written in. `write` gets the folder and the output and raises FolderError.
+    """A layout that a model folder can be written in. `write` gets the folder and the output and
+    raises FolderError.
 
-    With `quantizes` it also takes `quantization`, a number format; with `one_pair` the output is one file for one pair, and it
-    takes `source`, `target` and `language_name`, which names a code for readers.
+    With `quantizes` it also takes `quantization`, a number format; with `one_pair` the output is
+    one file for one pair, and it takes `source`, `target` and `language_name`, which names a code
+    for readers.
     """
 
     name: str
@@ -240,11 +278,12 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A family of models. `sign` is the file by which its folders are known, for readers. `read` raises ImportRefused with
-    all reasons.
+    """A family of models. `sign` is the file by which its folders are known, for readers. `read`
+    raises ImportRefused with all reasons.
 
-    Of each of `needs`, patterns of file names, the first one that matches is read; `others` are read where they are
-    there. `model_type` is that of Hugging Face's config.json, and `models` names well-known ones.
+    Of each of `needs`, patterns of file names, the first one that matches is read; `others` are
+    read where they are there. `model_type` is that of Hugging Face's config.json, and `models`
+    names well-known ones.
     """
 
     sign: str
@@ -258,8 +297,12 @@ class Source:
     export: Export | None = None
 
     def files(self, present: Collection[str]) -> tuple[list[str], list[str]]:
-        """Returns the names to read of the `present` files, those of the last of `needs` (weights) last, and what is missing."""
-        needed = [next(filter(None, (fnmatch.filter(present, name) for name in names)), []) for names in self.needs]
+        """Returns the names to read of the `present` files, those of the last of `needs` (weights)
+        last, and what is missing."""
+        needed = [
+            next(filter(None, (fnmatch.filter(present, name) for name in names)), [])
+            for names in self.needs
+        ]
         missing = [
             " or ".join(name for name in names if "-*" not in name)
             for names, files in zip(self.needs, needed, strict=True)

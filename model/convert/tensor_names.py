@@ -10,8 +10,9 @@ from model.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and `huggingface`, which is empty for
-    layers that Hugging Face does not have. A linear layer without a bias has `marian_bias` None."""
+    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and
+    `huggingface`, which is empty for layers that Hugging Face does not have. A linear layer without
+    a bias has `marian_bias` None."""
 
     ours: str
     huggingface: str
@@ -21,11 +22,17 @@ class Part:
     """Marian stores the weight of a linear layer transposed."""
 
 
-_PROJECTIONS = (("query", "q_proj", "q"), ("key", "k_proj", "k"), ("value", "v_proj", "v"), ("output", "out_proj", "o"))
+_PROJECTIONS = (
+    ("query", "q_proj", "q"),
+    ("key", "k_proj", "k"),
+    ("value", "v_proj", "v"),
+    ("output", "out_proj", "o"),
+)
 
 
 def parts(config: ModelConfig) -> Iterator[Part]:
-    """Yields all linear layers and LayerNorms of encoder and decoder, without embeddings, positions and output bias.
+    """Yields all linear layers and LayerNorms of encoder and decoder, without embeddings, positions
+    and output bias.
 
     Pre-norm models of Hugging Face are those of its M2M100.
     """
@@ -60,7 +67,11 @@ def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     if config.positions == "learned_per_side":
         sizes["decoder_positions.weight"] = (config.max_length, width)
     for part in parts(config):
-        shape = feed_forward.get(part.ours.rpartition(".")[2], (width, width)) if part.linear else (width,)
+        shape = (
+            feed_forward.get(part.ours.rpartition(".")[2], (width, width))
+            if part.linear
+            else (width,)
+        )
         sizes[f"{part.ours}.weight"] = shape
         if part.marian_bias is not None:
             sizes[f"{part.ours}.bias"] = shape[:1]
@@ -72,12 +83,20 @@ def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator
 
     def norm(name: str, huggingface: str, marian_name: str) -> Part:
         scale, bias = f"{marian}_{marian_name}_scale{pre}", f"{marian}_{marian_name}_bias{pre}"
-        return Part(f"{ours}.{name}.norm", huggingface and f"{theirs}.{huggingface}", scale, bias, linear=False)
+        return Part(
+            f"{ours}.{name}.norm",
+            huggingface and f"{theirs}.{huggingface}",
+            scale,
+            bias,
+            linear=False,
+        )
 
     def attention(name: str, huggingface: str, marian_name: str) -> Iterator[Part]:
         for projection, proj, letter in _PROJECTIONS:
             weight, bias = f"{marian}_{marian_name}_W{letter}", f"{marian}_{marian_name}_b{letter}"
-            yield Part(f"{ours}.{name}.{projection}", f"{theirs}.{huggingface}.{proj}", weight, bias)
+            yield Part(
+                f"{ours}.{name}.{projection}", f"{theirs}.{huggingface}.{proj}", weight, bias
+            )
 
     decoder = ours.startswith("decoder")
     if decoder and config.recurrence != "none":
@@ -86,7 +105,11 @@ def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator
         yield norm("self_residual", "", "rnn_ln" if pre else "rnn_ffn_ln")
     else:
         yield from attention("self_attention", "self_attn", "self")
-        yield norm("self_residual" if decoder else "attention_residual", "self_attn_layer_norm", "self_Wo_ln")
+        yield norm(
+            "self_residual" if decoder else "attention_residual",
+            "self_attn_layer_norm",
+            "self_Wo_ln",
+        )
     if decoder:
         yield from attention("cross_attention", "encoder_attn", "context")
         yield norm("cross_residual", "encoder_attn_layer_norm", "context_Wo_ln")
@@ -103,7 +126,11 @@ _CTRANSLATE2_FEED_FORWARD = {
     "ffn/linear_1": ["feed_forward.outer"],
 }
 _CTRANSLATE2_SELF = {
-    "self_attention/linear_0": ["self_attention.query", "self_attention.key", "self_attention.value"],
+    "self_attention/linear_0": [
+        "self_attention.query",
+        "self_attention.key",
+        "self_attention.value",
+    ],
     "self_attention/linear_1": ["self_attention.output"],
 }
 _CTRANSLATE2_LAYERS: dict[str, dict[str, list[str]]] = {
@@ -134,7 +161,10 @@ def ctranslate2_parts(
     for side, depth in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
         for number in range(depth):
             for theirs, ours in _CTRANSLATE2_LAYERS[side].items():
-                yield f"{side}/layer_{number}/{theirs}", [f"{side}.{number}.{name}" for name in ours]
+                yield (
+                    f"{side}/layer_{number}/{theirs}",
+                    [f"{side}.{number}.{name}" for name in ours],
+                )
         if pre_norm:
             yield f"{side}/layer_norm", [f"{side}_norm"]
         if embedding_norm:
@@ -142,5 +172,6 @@ def ctranslate2_parts(
 
 
 def is_norm(theirs: str) -> bool:
-    """Returns whether the part of a CTranslate2 model is a LayerNorm, with the arrays gamma and beta."""
+    """Returns whether the part of a CTranslate2 model is a LayerNorm, with the arrays gamma and
+    beta."""
     return "norm" in theirs.rpartition("/")[2]

@@ -15,8 +15,8 @@ _DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is
-    unreadable."""
+    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a
+    file is unreadable."""
     files, path = folder.tokenizer, folder.path
     folder.load_tokenizer()  # checks the files
 
@@ -25,14 +25,19 @@ def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, 
             return load_vocabulary(path / vocabulary)
         return sentencepiece_vocabulary((path / pieces).read_bytes())
 
-    return read(files.vocabulary, files.source), read(files.target_vocabulary or files.vocabulary, files.target)
+    return read(files.vocabulary, files.source), read(
+        files.target_vocabulary or files.vocabulary, files.target
+    )
 
 
 def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:
-    """Returns source and target pieces by id, in the sizes of the model's vocabularies. Unused ids are <unused-i>."""
+    """Returns source and target pieces by id, in the sizes of the model's vocabularies. Unused ids
+    are <unused-i>."""
     source, target = folder_vocabularies(folder)
     config = folder.model
-    return by_id(source, config.source_vocab_size or config.vocab_size), by_id(target, config.vocab_size)
+    return by_id(source, config.source_vocab_size or config.vocab_size), by_id(
+        target, config.vocab_size
+    )
 
 
 def by_id(vocabulary: Mapping[str, int], size: int) -> list[str]:
@@ -51,9 +56,11 @@ def sentencepiece_vocabulary(data: bytes) -> dict[str, int]:
 
 
 def parse_vocab_yml(text: str) -> dict[str, int]:
-    """Parses Marian's vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and `: id` on two lines.
+    """Parses Marian's vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and
+    `: id` on two lines.
 
-    Marian writes pieces that are not valid YAML keys, so a YAML parser cannot read it. Raises ValueError with the line.
+    Marian writes pieces that are not valid YAML keys, so a YAML parser cannot read it. Raises
+    ValueError with the line.
     """
     vocabulary: dict[str, int] = {}
     waiting: str | None = None
@@ -64,7 +71,9 @@ def parse_vocab_yml(text: str) -> dict[str, int]:
         if waiting is None and line.startswith("? "):
             waiting = line[2:]
             continue
-        key, colon, value = (waiting, ":", line[1:]) if waiting is not None else line.rpartition(":")
+        key, colon, value = (
+            (waiting, ":", line[1:]) if waiting is not None else line.rpartition(":")
+        )
         waiting = None
         if not colon or not value.strip().isdecimal():
             raise ValueError(f"line {number} is not `piece: id`")

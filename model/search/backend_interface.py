@@ -19,9 +19,9 @@ MaskedHeads = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """The tokens that a target may have: those that a shortlist allows for its source, and the `forced`
-    ones. `shortlist` is the digest of the list, "" for all tokens, and None for what the backend does
-    where nothing is asked for."""
+    """The tokens that a target may have: those that a shortlist allows for its source, and the
+    `forced` ones. `shortlist` is the digest of the list, "" for all tokens, and None for what the
+    backend does where nothing is asked for."""
 
     shortlist: str | None = None
     forced: tuple[int, ...] = ()
@@ -29,24 +29,31 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B, C). A forced row has
-    its forced token in column 0."""
+    """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B,
+    C). A forced row has its forced token in column 0."""
 
     ids: NDArray[np.int64]
     scores: NDArray[np.float32]
 
 
-def with_forced(output: StepOutput, forced: Sequence[int], scores: NDArray[np.float32]) -> StepOutput:
-    """Puts the forced tokens that are not negative in column 0 of their rows, with these log-probabilities (B,)."""
+def with_forced(
+    output: StepOutput, forced: Sequence[int], scores: NDArray[np.float32]
+) -> StepOutput:
+    """Puts the forced tokens that are not negative in column 0 of their rows, with these
+    log-probabilities (B,)."""
     for row, token in enumerate(forced):
         if token >= 0:
-            output.ids[row], output.scores[row] = np.roll(output.ids[row], 1), np.roll(output.scores[row], 1)
+            output.ids[row], output.scores[row] = (
+                np.roll(output.ids[row], 1),
+                np.roll(output.scores[row], 1),
+            )
             output.ids[row, 0], output.scores[row, 0] = token, scores[row]
     return output
 
 
 class Backend(Protocol):
-    """Runs the model for searches. A slot holds one row: the tokens decoded so far and the source it attends to."""
+    """Runs the model for searches. A slot holds one row: the tokens decoded so far and the source
+    it attends to."""
 
     slots: int
 
@@ -60,27 +67,31 @@ class Backend(Protocol):
         """Encodes the sources as one batch and starts a row for each in its slot. A backend without
         shortlists ignores `restrictions`."""
 
-    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
-        """Advances each row by its token and returns the `candidates` likeliest next ones. `forced[i]` >= 0 puts that
-        token with its log-probability in column 0."""
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> StepOutput:
+        """Advances each row by its token and returns the `candidates` likeliest next ones.
+        `forced[i]` >= 0 puts that token with its log-probability in column 0."""
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Row targets[i] continues from what row origins[i] held before the call."""
 
     def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
-        """Releases the rows; `broken` ones stored NaN, of which nothing may reach the next rows in their slots."""
+        """Releases the rows; `broken` ones stored NaN, of which nothing may reach the next rows in
+        their slots."""
 
 
 class MultiStepBackend(Backend, Protocol):
-    """A backend that can run several greedy steps in one call, each row reading the token it chose, until `end`."""
+    """A backend that can run several greedy steps in one call, each row reading the token it chose,
+    until `end`."""
 
     end: int
 
     def multi_step(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
     ) -> list[StepOutput]:
-        """Runs `steps` greedy steps of each row, without `forbidden` tokens. Columns after a row's `end` are
-        undefined."""
+        """Runs `steps` greedy steps of each row, without `forbidden` tokens. Columns after a row's
+        `end` are undefined."""
 
 
 class QueueingBackend(Backend, Protocol):
@@ -95,10 +106,11 @@ class QueueingBackend(Backend, Protocol):
         candidates: Sequence[int] = (),
         forced: Sequence[int] = (),
     ) -> Callable[[], list[StepOutput]]:
-        """Queues `steps` steps of each row. Of a row with one of the `candidates`, which all have without the argument, column
-        0 is the token that the device chooses, the likeliest that is not `forbidden`; the others have so many of their likeliest
-        tokens. A token of -1 is the one that the device has chosen for the row in the steps that were queued last. `forced` is
-        as in `step`. Returns a function that waits for the outputs."""
+        """Queues `steps` steps of each row. Of a row with one of the `candidates`, which all have
+        without the argument, column 0 is the token that the device chooses, the likeliest that is
+        not `forbidden`; the others have so many of their likeliest tokens. A token of -1 is the one
+        that the device has chosen for the row in the steps that were queued last. `forced` is as in
+        `step`. Returns a function that waits for the outputs."""
 
 
 class ForcingBackend(Backend, Protocol):
@@ -107,13 +119,13 @@ class ForcingBackend(Backend, Protocol):
     def forced_steps(
         self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
     ) -> Sequence[NDArray[np.float32]]:
-        """Advances each row by several tokens, as in single steps. Returns the log-probabilities of each row's forced
-        tokens, one for each token read."""
+        """Advances each row by several tokens, as in single steps. Returns the log-probabilities of
+        each row's forced tokens, one for each token read."""
 
 
 def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
-    """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a
-    step."""
+    """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us,
+    too long for a step."""
     return hasattr(backend, "multi_step")
 
 

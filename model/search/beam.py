@@ -16,30 +16,36 @@ from model.search.search import Search, traced_candidates
 _Continuation = tuple[float, int, int, float]
 """Summed log-probability, parent row, token, its log-probability."""
 _Finished = tuple[float, int, int, int, float, bool]
-"""The score of a hypothesis, steps before its last one, then row, token and log-probability, whether the step is the last."""
+"""The score of a hypothesis, steps before its last one, then row, token and log-probability,
+whether the step is the last."""
 _first = itemgetter(0)
 _FEW = 3
-"""Up to so many searches are faster one by one: every call of NumPy takes microseconds beside a small model."""
+"""Up to so many searches are faster one by one: every call of NumPy takes microseconds beside a
+small model."""
 
 
 class BeamSearch(Search):
     """Keeps the `beam_size` best prefixes at every step.
 
-    A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among the first `beam_size`.
-    The search stops when `beam_size` hypotheses are finished and no live row, at its present length, scores higher than
-    the worst of them (Hugging Face's default rule). With `early_stopping` it stops as soon as `beam_size` are finished
-    (CTranslate2's rule). With `shrinking_beam` live and finished hypotheses are `beam_size` together, and the search
-    stops when none is live (Marian's rule).
+    A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among
+    the first `beam_size`. The search stops when `beam_size` hypotheses are finished and no live
+    row, at its present length, scores higher than the worst of them (Hugging Face's default rule).
+    With `early_stopping` it stops as soon as `beam_size` are finished (CTranslate2's rule). With
+    `shrinking_beam` live and finished hypotheses are `beam_size` together, and the search stops
+    when none is live (Marian's rule).
 
-    If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than that below the best
-    live row (relative threshold pruning, Freitag and Al-Onaizan 2017), but for an n-best list that is not reranked.
+    If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than
+    that below the best live row (relative threshold pruning, Freitag and Al-Onaizan 2017), but for
+    an n-best list that is not reranked.
     """
 
     def begin(self) -> None:
         threshold = math.inf if self._beam_threshold is None else self._beam_threshold
         if self.options.rerank:
             threshold = max(threshold, RERANK_THRESHOLD)
-        self._threshold = threshold if self.options.hypotheses == 1 or self.options.rerank else math.inf
+        self._threshold = (
+            threshold if self.options.hypotheses == 1 or self.options.rerank else math.inf
+        )
         self.totals = [0.0]
         """The summed log-probability of each live row, best first."""
         self._history: list[tuple[Sequence[int], Sequence[int], Sequence[float]]] = []
@@ -51,7 +57,8 @@ class BeamSearch(Search):
         super().begin()
 
     def select(self, ids: list[list[int]], scores: list[list[float]]) -> Sequence[int]:
-        """Takes the candidates of its rows. Returns the parents of the next rows, none when done."""
+        """Takes the candidates of its rows. Returns the parents of the next rows, none when
+        done."""
         if not math.isfinite(sum([row[0] for row in scores])):
             return self.fail()
         width, last = self.width, self.steps + 1 >= self.limit
@@ -75,7 +82,9 @@ class BeamSearch(Search):
                 ended.append(continuation)
             if rank < width and (last or continuation[2] == self.end):
                 self._finish(continuation, last)
-        totals, parents, tokens, numbers = map(list, zip(*live[:width], strict=True)) if live else ([],) * 4
+        totals, parents, tokens, numbers = (
+            map(list, zip(*live[:width], strict=True)) if live else ([],) * 4
+        )
         traced = traced_candidates(ids, scores) if self.options.trace else ()
         return self.proceed(parents, tokens, numbers, totals, last, traced, ended)
 
@@ -89,22 +98,31 @@ class BeamSearch(Search):
         traced: tuple[tuple[tuple[int, float], ...], ...] = (),
         ended: Sequence[_Continuation] = (),
     ) -> Sequence[int]:
-        """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
-        done."""
+        """Goes on with these rows, best first, without those that the threshold prunes. Returns
+        their parents, none when done."""
         self.steps += 1
         if totals and totals[-1] < (least := totals[0] - self._threshold) and not last:
             rows = sum([total >= least for total in totals])
-            parents, tokens, scores, totals = parents[:rows], tokens[:rows], scores[:rows], totals[:rows]
+            parents, tokens, scores, totals = (
+                parents[:rows],
+                tokens[:rows],
+                scores[:rows],
+                totals[:rows],
+            )
         if self.options.trace:
             finished = tuple((parent, token, total) for total, parent, token, _ in ended)
-            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), finished))
+            self.trace.append(
+                TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), finished)
+            )
         if last or not totals or (len(self._finished) >= self.width and self._settled(totals[0])):
             self.done = True
         else:
             self._history.append((parents, tokens, scores))
             self.totals = totals
             if self._ngram:
-                self._written = [[*self._written[row], token] for row, token in zip(parents, tokens, strict=True)]
+                self._written = [
+                    [*self._written[row], token] for row, token in zip(parents, tokens, strict=True)
+                ]
             if self._ngram or self.forbidden or self.forced >= 0:
                 self._prepare(tokens)
             else:
@@ -120,14 +138,25 @@ class BeamSearch(Search):
     def _hypotheses(self) -> tuple[Hypothesis, ...]:
         return tuple(starmap(self._hypothesis, self._finished[: self.options.hypotheses]))
 
-    def _hypothesis(self, score: float, steps: int, row: int, token: int, number: float, last: bool) -> Hypothesis:
+    def _hypothesis(
+        self, score: float, steps: int, row: int, token: int, number: float, last: bool
+    ) -> Hypothesis:
         path = [*self._path(row, steps), (token, number)]
         tokens = [token for token, _ in (path[:-1] if token == self.end else path)]
         stopped = token == self.end and not (last and self.forced_end)
-        return Hypothesis(tuple(tokens), tuple([score for _, score in path]), score, "stop" if stopped else "length")
+        return Hypothesis(
+            tuple(tokens),
+            tuple([score for _, score in path]),
+            score,
+            "stop" if stopped else "length",
+        )
 
     def _target(self, row: int) -> list[int]:
-        return self._written[row] if self._ngram else [token for token, _ in self._path(row, len(self._history))]
+        return (
+            self._written[row]
+            if self._ngram
+            else [token for token, _ in self._path(row, len(self._history))]
+        )
 
     def _path(self, row: int, steps: int) -> list[tuple[int, float]]:
         """Returns the tokens and log-probabilities of a row after so many steps."""
@@ -156,8 +185,8 @@ class BeamSearch(Search):
 def advance_beams(
     searches: Sequence[BeamSearch], ids: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> list[Sequence[int]]:
-    """Advances searches of one width by the candidates of their rows, one search after the other. Returns the parents of the
-    rows of their next steps, none for those that are done."""
+    """Advances searches of one width by the candidates of their rows, one search after the other.
+    Returns the parents of the rows of their next steps, none for those that are done."""
     if len(searches) <= _FEW:
         listed, numbered, chosen = ids.tolist(), scores.tolist(), []
         for search in searches:
@@ -165,12 +194,17 @@ def advance_beams(
             chosen.append(search.select(listed[:live], numbered[:live]))
             del listed[:live], numbered[:live]
         return chosen
-    columns, width, end = max([search.candidates for search in searches]), searches[0].width, searches[0].end
+    columns, width, end = (
+        max([search.candidates for search in searches]),
+        searches[0].width,
+        searches[0].end,
+    )
     ids, scores, totals = _aligned(searches, ids[:, :columns], scores[:, :columns])
     sums = totals[:, None] + scores  # (rows of all searches, C), float64
     _exclude(searches, ids, sums)
     columns, rows = ids.shape[1], len(ids) // len(searches)
-    order = (-sums).reshape(len(searches), -1).argsort(axis=1, kind="stable")  # equal ones keep their order
+    # equal ones keep their order
+    order = (-sums).reshape(len(searches), -1).argsort(axis=1, kind="stable")
     places = order[:, :width]
     parents = (places // columns).tolist()
     if len(searches) > 1:
@@ -178,7 +212,9 @@ def advance_beams(
     finite = math.isfinite(sum(scores[:, 0].tolist()))
     ranked = [values.take(places).tolist() for values in (ids, scores, sums)]
     chosen = []
-    for first, search, own, tokens, numbers, summed in zip(count(0, rows), searches, parents, *ranked, strict=False):
+    for first, search, own, tokens, numbers, summed in zip(
+        count(0, rows), searches, parents, *ranked, strict=False
+    ):
         if finite and search.steps < search.plain and summed[-1] > -math.inf and end not in tokens:
             chosen.append(search.proceed(own, tokens, numbers, summed))
         else:
@@ -190,8 +226,8 @@ def advance_beams(
 def _aligned(
     searches: Sequence[BeamSearch], ids: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64]]:
-    """Returns candidates, their log-probabilities and the totals of rows, as many for each search as for the one with most;
-    those that it lacks have a total of -inf."""
+    """Returns candidates, their log-probabilities and the totals of rows, as many for each search
+    as for the one with most; those that it lacks have a total of -inf."""
     live = [search.totals for search in searches]
     most = max(map(len, live))
     if len(ids) < most * len(searches):
@@ -205,12 +241,16 @@ def _aligned(
     return ids, scores, np.fromiter(chain.from_iterable(live), np.float64, len(ids))
 
 
-def _exclude(searches: Sequence[BeamSearch], ids: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+def _exclude(
+    searches: Sequence[BeamSearch], ids: NDArray[np.int64], sums: NDArray[np.float64]
+) -> None:
     """Sets the sums of tokens that are forbidden or blocked to -inf."""
     forbidden = searches[0].forbidden
     for token in forbidden:
         sums[ids == token] = -math.inf
     for number, search in enumerate(searches):
-        for row, blocked in enumerate(search.blocked, number * len(ids) // len(searches)) if search.blocked else ():
+        for row, blocked in (
+            enumerate(search.blocked, number * len(ids) // len(searches)) if search.blocked else ()
+        ):
             if len(blocked) > len(forbidden):
                 sums[row, [token in blocked for token in ids[row].tolist()]] = -math.inf

@@ -1,5 +1,5 @@
-"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses SearchDriver
-itself."""
+"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses
+SearchDriver itself."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 from model.search.search import Search
 
 _MULTI_STEPS = 4
-"""Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots until the
-call ends."""
+"""Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots
+until the call ends."""
 _KNOWN_TOKENS = 128
-"""Known tokens that a call reads, which takes about the time of as many rows: others wait for it."""
+"""Known tokens that a call reads, which takes about the time of as many rows: others wait for
+it."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
@@ -39,10 +40,11 @@ def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
 
 @dataclass(slots=True)
 class _Batch:
-    """The rows of a step: their slots, tokens that they read, tokens that they are forced to write (-1 for none), and numbers of
-    candidates. `chosen` has the searches whose next tokens a device can choose, `others` those that need the host after each
-    step, both with their rows; so do `beams`, by their widths, whose rows come last, in this order. `read` waits for the
-    outputs of queued steps, after which the `longest` row has so many tokens."""
+    """The rows of a step: their slots, tokens that they read, tokens that they are forced to write
+    (-1 for none), and numbers of candidates. `chosen` has the searches whose next tokens a device
+    can choose, `others` those that need the host after each step, both with their rows; so do
+    `beams`, by their widths, whose rows come last, in this order. `read` waits for the outputs of
+    queued steps, after which the `longest` row has so many tokens."""
 
     searches: Sequence[Search]
     slots: list[int] = field(default_factory=list)
@@ -59,34 +61,41 @@ class _Batch:
 class SearchDriver:
     """Advances the searches of one backend together, each by one token or by a few.
 
-    `end` is the end of sentence, `max_length` the longest target of the model, `forbidden` its tokens that are never
-    written.
+    `end` is the end of sentence, `max_length` the longest target of the model, `forbidden` its
+    tokens that are never written.
     """
 
-    def __init__(self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()) -> None:
+    def __init__(
+        self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()
+    ) -> None:
         self.backend = backend
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._multi_step = supports_multi_step(backend) and backend.end == end
         self._unread: _Batch | None = None
 
     def start(self, searches: Sequence[Search]) -> None:
-        """Adds searches to the batch: encodes their sources as one batch. Their rows get their `slots`."""
+        """Adds searches to the batch: encodes their sources as one batch. Their rows get their
+        `slots`."""
         if searches:
             masked = [search.options.masked_heads for search in searches]
             first_slots = [search.slots[0] for search in searches]
             restrictions = [search.options.restriction for search in searches]
             self.backend.prefill(
-                [search.source for search in searches], first_slots, masked if any(masked) else (), restrictions
+                [search.source for search in searches],
+                first_slots,
+                masked if any(masked) else (),
+                restrictions,
             )
 
     def step(self, running: Sequence[Search]) -> tuple[Sequence[Search], int]:
-        """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the searches that
-        took steps, and how many.
+        """Advances `running`, which are searches of the batch that are not done; the others pause.
+        Returns the searches that took steps, and how many.
 
-        Where the backend queues steps, the outputs are read by the next call. Rows whose next token the device has chosen go
-        on before the host has seen it: the call queues their next steps, with those of the rows that wait for the host, before
-        it advances their searches. What a search does not need any more is discarded. After an error all searches have to be
-        started again.
+        Where the backend queues steps, the outputs are read by the next call. Rows whose next token
+        the device has chosen go on before the host has seen it: the call queues their next steps,
+        with those of the rows that wait for the host, before it advances their searches. What a
+        search does not need any more is discarded. After an error all searches have to be started
+        again.
         """
         last, self._unread = self._unread, None  # also after an error
         if not supports_queueing(self.backend):
@@ -122,8 +131,8 @@ class SearchDriver:
         search.slots = ()
 
     def _read_known(self, running: Sequence[Search]) -> Sequence[Search]:
-        """Advances searches whose next tokens are known by many of these tokens at once; where there are more in all, some
-        wait for the next call. Returns the others."""
+        """Advances searches whose next tokens are known by many of these tokens at once; where
+        there are more in all, some wait for the next call. Returns the others."""
         backend = self.backend
         if not supports_forced_steps(backend):
             return running
@@ -138,7 +147,9 @@ class SearchDriver:
         if not known:
             return running
         read = [(*search.tokens, *tokens[:-1]) for search, tokens in known]
-        scored = backend.forced_steps([search.slots[0] for search, _ in known], read, [tokens for _, tokens in known])
+        scored = backend.forced_steps(
+            [search.slots[0] for search, _ in known], read, [tokens for _, tokens in known]
+        )
         for (search, tokens), scores in zip(known, scored, strict=True):
             for token, score in zip(tokens, scores.tolist(), strict=True):
                 if not (search.done or search.restart):
@@ -146,11 +157,21 @@ class SearchDriver:
         return others
 
     def _gather(self, searches: Sequence[Search]) -> _Batch:
-        """Returns the rows of the next step. A row with queued steps reads the token that the device has chosen."""
+        """Returns the rows of the next step. A row with queued steps reads the token that the
+        device has chosen."""
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
-        slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
+        slots, tokens, forced, candidates = (
+            batch.slots,
+            batch.tokens,
+            batch.forced,
+            batch.candidates,
+        )
         for search in searches:
-            if search.candidates == alone and search.forced < 0 and isinstance(search, GreedySearch):
+            if (
+                search.candidates == alone
+                and search.forced < 0
+                and isinstance(search, GreedySearch)
+            ):
                 batch.chosen.append((search, len(slots)))
                 tokens.append(-1 if search.queued else search.tokens[0])
                 candidates.append(1)
@@ -167,19 +188,26 @@ class SearchDriver:
             for search in beams:
                 slots += search.slots[: len(search.tokens)]
                 tokens += search.tokens
-            candidates += [max([search.candidates for search in beams])] * (len(slots) - len(candidates))
+            candidates += [max([search.candidates for search in beams])] * (
+                len(slots) - len(candidates)
+            )
         forced += [-1] * (len(slots) - len(forced))
         return batch
 
-    def _queue(self, backend: QueueingBackend, running: Sequence[Search], longest: int) -> _Batch | None:
-        """Queues the next step, or several where no search needs the host between two. Does nothing where a row may be full
-        then, also the `longest` of those queued last: the device writes to the next position of rows that pause, too."""
+    def _queue(
+        self, backend: QueueingBackend, running: Sequence[Search], longest: int
+    ) -> _Batch | None:
+        """Queues the next step, or several where no search needs the host between two. Does nothing
+        where a row may be full then, also the `longest` of those queued last: the device writes to
+        the next position of rows that pause, too."""
         ready = [search for search in running if not (search.restart or search.done)]
         if not ready:
             return None
         batch = self._gather(ready)
         own = max([search.steps + search.queued for search in ready])
-        steps = min(1 if batch.others or batch.beams else _MULTI_STEPS, self._max_length - max(own, longest))
+        steps = min(
+            1 if batch.others or batch.beams else _MULTI_STEPS, self._max_length - max(own, longest)
+        )
         if steps <= 0:
             return None
         batch.longest = own + steps
@@ -193,8 +221,14 @@ class SearchDriver:
     def _run(self, batch: _Batch) -> list[StepOutput]:
         """Computes the next step or steps of searches, and advances them."""
         backend = self.backend
-        if self._multi_step and len(batch.chosen) == len(batch.searches) and supports_multi_step(backend):
-            steps = min(_MULTI_STEPS, self._max_length - max([search.steps for search in batch.searches]))
+        if (
+            self._multi_step
+            and len(batch.chosen) == len(batch.searches)
+            and supports_multi_step(backend)
+        ):
+            steps = min(
+                _MULTI_STEPS, self._max_length - max([search.steps for search in batch.searches])
+            )
             if steps > 1:
                 outputs = backend.multi_step(batch.slots, batch.tokens, steps, self._forbidden)
                 _extend(batch.chosen, outputs)
@@ -209,7 +243,10 @@ class SearchDriver:
         return [output]
 
     def _advance(
-        self, searches: Sequence[tuple[Search, int]], beams: Mapping[int, Sequence[BeamSearch]], output: StepOutput
+        self,
+        searches: Sequence[tuple[Search, int]],
+        beams: Mapping[int, Sequence[BeamSearch]],
+        output: StepOutput,
     ) -> None:
         """Passes their rows of the output of one step to searches that are not done."""
         for search, first in searches:
@@ -217,10 +254,14 @@ class SearchDriver:
                 search.advance(output.ids[first].tolist(), output.scores[first].tolist())
         targets: list[int] = []
         origins: list[int] = []
-        first = len(output.ids) - sum([len(search.tokens) for group in beams.values() for search in group])
+        first = len(output.ids) - sum(
+            [len(search.tokens) for group in beams.values() for search in group]
+        )
         for group in beams.values():
             rows = slice(first, first := first + sum([len(search.tokens) for search in group]))
-            for search, kept in zip(group, advance_beams(group, output.ids[rows], output.scores[rows]), strict=True):
+            for search, kept in zip(
+                group, advance_beams(group, output.ids[rows], output.scores[rows]), strict=True
+            ):
                 if slots := search.slots:  # else it was released meanwhile
                     targets += slots[: len(kept)]
                     origins += map(slots.__getitem__, kept)
@@ -229,8 +270,11 @@ class SearchDriver:
             self.backend.reorder(*moved)
 
     def _restart(self, searches: Sequence[Search]) -> None:
-        """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""
-        again = [search for search in searches if search.restart and search.slots and not search.queued]
+        """Starts the rows of the searches that ask for it again from the source, but for those with
+        queued steps."""
+        again = [
+            search for search in searches if search.restart and search.slots and not search.queued
+        ]
         if again:
             self.backend.free([slot for search in again for slot in search.slots])
             self.start(again)
@@ -261,15 +305,17 @@ def translate(
     max_length: int,
     generation: Generation = DEFAULT_GENERATION,
 ) -> list[tuple[Hypothesis, ...]]:
-    """Decodes every source (ids with tag and end) under the same options, or each under its own. Sentences join the
-    batch as slots become free, the longest first.
+    """Decodes every source (ids with tag and end) under the same options, or each under its own.
+    Sentences join the batch as slots become free, the longest first.
 
-    Returns the hypotheses in the order of the sources. Raises ValueError where the backend has fewer slots than a beam
-    needs, and for a prefix or target the model cannot read.
+    Returns the hypotheses in the order of the sources. Raises ValueError where the backend has
+    fewer slots than a beam needs, and for a prefix or target the model cannot read.
     """
     own_options = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
-        search_kind(own)(own, start=start, end=end, source=source, max_length=max_length, generation=generation)
+        search_kind(own)(
+            own, start=start, end=end, source=source, max_length=max_length, generation=generation
+        )
         for own, source in zip(own_options, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
@@ -282,7 +328,9 @@ def translate(
             newcomers.append(waiting.pop())
             newcomers[-1].slots = [free.pop() for _ in range(width)]
         if not newcomers and not running:
-            raise ValueError(f"A beam of {waiting[-1].width} needs as many slots; there are {backend.slots}.")
+            raise ValueError(
+                f"A beam of {waiting[-1].width} needs as many slots; there are {backend.slots}."
+            )
         driver.start(newcomers)
         running += newcomers
         driver.step(running)
@@ -295,8 +343,8 @@ def translate(
 
 
 def check_trial_sentence(backend: Backend, config: ModelConfig) -> None:
-    """Translates the first tokens of one made-up sentence in slot 0. Raises FolderError unless all scores are
-    finite: finite weights can still overflow when they are multiplied."""
+    """Translates the first tokens of one made-up sentence in slot 0. Raises FolderError unless all
+    scores are finite: finite weights can still overflow when they are multiplied."""
     vocabulary = min(config.vocab_size, config.source_vocab_size or config.vocab_size)
     source = [*range(0, vocabulary, 1 + vocabulary // _TRIAL_TOKENS)][: config.max_length - 1]
     backend.prefill([[*source, min(config.eos_id, vocabulary - 1)]], [0])

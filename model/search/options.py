@@ -1,4 +1,5 @@
-"""Options and results of decoding one sentence, shared by search, the worker's messages and the API. No torch."""
+"""Options and results of decoding one sentence, shared by search, the worker's messages and the
+API. No torch."""
 
 from __future__ import annotations
 
@@ -42,24 +43,26 @@ class _HashedOnce:
 class DecodingOptions(_HashedOnce):
     """How to decode one sequence.
 
-    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_defaults` puts in its place before decoding.
-    `length_penalty` is alpha, None that of the model or else LENGTH_PENALTY; "gnmt" divides the summed log-probability by
-    ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
-    `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
-    With `shrinking_beam` each finished hypothesis takes the place of a live one, until none is live (Marian).
-    `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
-    6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
-    `first_token` is a forced first target token that is not part of the target (the language of M2M100 and NLLB): its
-    log-probability counts as 0, and only the length normalization counts it, as in Hugging Face.
-    `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
-    `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
-    `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/search.py).
-    `masked_heads` are switched off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
-    `rerank` asks for an n-best list that is reranked afterwards (server/translation/passes/reranking.py): a
-    `beam_threshold` of the model counts as at least RERANK_THRESHOLD.
-    `trace` records a bounded number of candidates of every step.
-    `shortlist` is the digest of the shortlist that limits the target, "" for no limit, None for what the worker does
-    where nothing is asked for. Forced tokens are always allowed.
+    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_defaults` puts in its
+    place before decoding. `length_penalty` is alpha, None that of the model or else LENGTH_PENALTY;
+    "gnmt" divides the summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016,
+    equation 14), "average" by length ** alpha (Hugging Face, CTranslate2). `early_stopping` ends a
+    beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
+    With `shrinking_beam` each finished hypothesis takes the place of a live one, until none is live
+    (Marian). `max_length` bounds generated tokens, end of sentence included; None means source
+    length + 50 (the paper, section 6.1). `hypotheses` is n of the n-best list, at most `beam_size`.
+    `prefix` holds target ids that are forced first. `first_token` is a forced first target token
+    that is not part of the target (the language of M2M100 and NLLB): its log-probability counts as
+    0, and only the length normalization counts it, as in Hugging Face. `target` holds a whole
+    target (without end of sentence) that is only scored: forced decoding. `no_repeat_ngram_size` n
+    > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
+    `loop_guard` decodes a sentence again with n-gram blocking when its target loops
+    (model/search/search.py). `masked_heads` are switched off: (kind, layer, head) with kind
+    "encoder" | "decoder" | "cross", counted from 0. `rerank` asks for an n-best list that is
+    reranked afterwards (server/translation/passes/reranking.py): a `beam_threshold` of the model
+    counts as at least RERANK_THRESHOLD. `trace` records a bounded number of candidates of every
+    step. `shortlist` is the digest of the shortlist that limits the target, "" for no limit, None
+    for what the worker does where nothing is asked for. Forced tokens are always allowed.
     """
 
     beam_size: int = 1
@@ -83,13 +86,21 @@ class DecodingOptions(_HashedOnce):
         if not 0 <= self.beam_size <= MAX_BEAM:
             raise ValueError(f"beam_size must be between 1 and {MAX_BEAM}, not {self.beam_size}.")
         if not 1 <= self.hypotheses <= (self.beam_size or MAX_BEAM):
-            raise ValueError(f"hypotheses must be between 1 and beam_size {self.beam_size}, not {self.hypotheses}.")
+            raise ValueError(
+                f"hypotheses must be between 1 and beam_size {self.beam_size}, not "
+                f"{self.hypotheses}."
+            )
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
         if self.no_repeat_ngram_size < 0:
-            raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
+            raise ValueError(
+                f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}."
+            )
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
-            raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
+            raise ValueError(
+                f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not "
+                f"{self.length_penalty}."
+            )
 
     def __hash__(self) -> int:
         try:
@@ -111,13 +122,19 @@ class DecodingOptions(_HashedOnce):
     @_kept
     def limited_to(self, shortlist: str) -> DecodingOptions:
         """Returns the options with this shortlist, if they do not say which."""
-        return self if self.shortlist is not None else dataclasses.replace(self, shortlist=shortlist)
+        return (
+            self if self.shortlist is not None else dataclasses.replace(self, shortlist=shortlist)
+        )
 
     @_kept
-    def with_defaults(self, beam_size: int, stated: Generation = DEFAULT_GENERATION) -> DecodingOptions:
-        """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
-        list widens the beam."""
-        penalized = stated if self.length_penalty is None and stated.length_penalty is not None else self
+    def with_defaults(
+        self, beam_size: int, stated: Generation = DEFAULT_GENERATION
+    ) -> DecodingOptions:
+        """Returns the options with what a model states, where they set nothing, and a beam of
+        `beam_size`. A wider n-best list widens the beam."""
+        penalized = (
+            stated if self.length_penalty is None and stated.length_penalty is not None else self
+        )
         return dataclasses.replace(
             self,
             beam_size=self.beam_size or max(beam_size, self.hypotheses),
@@ -134,9 +151,9 @@ _values = attrgetter(*[field.name for field in dataclasses.fields(DecodingOption
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of the token) of row
-    i; `chosen` lists the surviving rows as (parent row, token, summed log-probability); `finished` those that ended
-    here."""
+    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of
+    the token) of row i; `chosen` lists the surviving rows as (parent row, token, summed
+    log-probability); `finished` those that ended here."""
 
     beams: tuple[tuple[tuple[int, float], ...], ...]
     chosen: tuple[tuple[int, int, float], ...]
@@ -145,9 +162,9 @@ class TraceStep:
 
 @dataclass(slots=True)
 class Hypothesis:
-    """One finished target. `tokens` is without start and end of sentence. `token_scores` has the natural
-    log-probability of every generated token, and of the end of sentence if it was reached. `score` is their sum after
-    length normalization."""
+    """One finished target. `tokens` is without start and end of sentence. `token_scores` has the
+    natural log-probability of every generated token, and of the end of sentence if it was reached.
+    `score` is their sum after length normalization."""
 
     tokens: tuple[int, ...]
     token_scores: tuple[float, ...]

@@ -8,7 +8,8 @@ from operator import eq
 
 LONGEST_PERIOD = 32
 _COPIES, _TOKENS = 3, 7
-"""A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a loop."""
+"""A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a
+loop."""
 
 
 def has_loop(target: Sequence[int], source: Sequence[int]) -> bool:
@@ -18,9 +19,10 @@ def has_loop(target: Sequence[int], source: Sequence[int]) -> bool:
 
 
 def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) -> int:
-    """Returns the length of the longest stretch of tokens that repeats one block, of at most `longest_period` tokens,
-    several times in a row; 0 for no loop."""
-    if len(tokens) - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
+    """Returns the length of the longest stretch of tokens that repeats one block, of at most
+    `longest_period` tokens, several times in a row; 0 for no loop."""
+    # fewer repeated tokens than any loop has
+    if len(tokens) - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:
         return 0
     lengths = [
         length
@@ -31,8 +33,8 @@ def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) ->
 
 
 def repeated_blocks(items: Sequence[object], longest_period: int) -> Iterator[tuple[int, int, int]]:
-    """Yields the stretches of items that repeat one block of at most `longest_period` items: size of the block, first item
-    and length of the stretch. The last copy may be a part."""
+    """Yields the stretches of items that repeat one block of at most `longest_period` items: size
+    of the block, first item and length of the stretch. The last copy may be a part."""
     for period in range(1, min(longest_period, len(items) // 2) + 1):
         start = 0
         for same, run in groupby(map(eq, items[period:], items)):
@@ -48,14 +50,18 @@ def ends_in_loop(tokens: Sequence[int]) -> bool:
     for period in range(1, min(LONGEST_PERIOD, size // _COPIES) + 1):
         if tokens[-1] == tokens[-1 - period]:
             reach = max(_TOKENS, _COPIES * period) - period
-            if reach + period <= size and tokens[size - reach :] == tokens[size - reach - period : size - period]:
+            if (
+                reach + period <= size
+                and tokens[size - reach :] == tokens[size - reach - period : size - period]
+            ):
                 return True
     return False
 
 
 def blocked_tokens(tokens: Sequence[int], size: int) -> set[int]:
-    """Returns the tokens that would complete an n-gram of `size` tokens that `tokens` already contains: no n tokens occur
-    in a target twice (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
+    """Returns the tokens that would complete an n-gram of `size` tokens that `tokens` already
+    contains: no n tokens occur in a target twice (`no_repeat_ngram_size`, as in Hugging Face and
+    CTranslate2)."""
     if size == 0 or len(tokens) < size:
         return set()
     last = tokens[len(tokens) - size + 1 :]

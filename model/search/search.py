@@ -1,7 +1,9 @@
-"""The search for one sentence's target. How the next tokens are selected is the strategy of a subclass.
+"""The search for one sentence's target. How the next tokens are selected is the strategy of a
+subclass.
 
-A search names the tokens that its rows read next (`tokens`), takes the likeliest next tokens of each row, and says which
-rows continue. It never uses the model, so one loop steps many searches together (model/search/driver.py).
+A search names the tokens that its rows read next (`tokens`), takes the likeliest next tokens of
+each row, and says which rows continue. It never uses the model, so one loop steps many searches
+together (model/search/driver.py).
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from typing import Any
 
 from model.model_folder import Generation
 from model.search.backend_interface import ScoreRows, TokenRows
-from model.search.options import DEFAULT_GENERATION, LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
+from model.search.options import (
+    DEFAULT_GENERATION,
+    LENGTH_PENALTY,
+    DecodingOptions,
+    Hypothesis,
+    TraceStep,
+)
 from model.search.repetition import blocked_tokens, ends_in_loop, has_loop, longest_loop
 
 TRACED = 8
@@ -23,7 +31,9 @@ CHECK_INTERVAL = 8
 _GUARD_NGRAM = 3
 """`no_repeat_ngram_size` of a target that the loop guard decodes again."""
 
-NOT_FINITE = "The scores of this text are not finite numbers: its weights overflow in this precision."
+NOT_FINITE = (
+    "The scores of this text are not finite numbers: its weights overflow in this precision."
+)
 
 
 class NotFiniteError(ArithmeticError):
@@ -33,22 +43,25 @@ class NotFiniteError(ArithmeticError):
 class Search(ABC):
     """The state of one sentence in the batch.
 
-    `tokens` has one entry per live row; there are never more than `width` rows, which are in the first of its `slots`.
-    The rows have to write the `forced` token next, -1 for any. `candidates` is the number of likeliest tokens per row that
-    the next step needs. Forced tokens come first: a first token of the options, which is not part of the target, then their
-    target, or their prefix. `steps` counts the tokens that the rows have read, `queued` those of steps whose outputs are not
-    read yet. `generated` has the tokens so far; it is empty for a beam search. `owner` is the caller's.
+    `tokens` has one entry per live row; there are never more than `width` rows, which are in the
+    first of its `slots`. The rows have to write the `forced` token next, -1 for any. `candidates`
+    is the number of likeliest tokens per row that the next step needs. Forced tokens come first: a
+    first token of the options, which is not part of the target, then their target, or their prefix.
+    `steps` counts the tokens that the rows have read, `queued` those of steps whose outputs are not
+    read yet. `generated` has the tokens so far; it is empty for a beam search. `owner` is the
+    caller's.
 
-    With the loop guard, a target in which the same few tokens are repeated several times in a row, while the source has
-    no such repetition, is decoded again with n-gram blocking; blocking everywhere would also forbid repetitions that
-    are correct. Then `restart` is set: the caller starts the first row again from the source, discards the outputs of
-    further steps, and calls `begin`.
+    With the loop guard, a target in which the same few tokens are repeated several times in a row,
+    while the source has no such repetition, is decoded again with n-gram blocking; blocking
+    everywhere would also forbid repetitions that are correct. Then `restart` is set: the caller
+    starts the first row again from the source, discards the outputs of further steps, and calls
+    `begin`.
 
-    A row whose best score is not a finite number ends the search: `finite` is False then, and there are no
-    hypotheses.
+    A row whose best score is not a finite number ends the search: `finite` is False then, and there
+    are no hypotheses.
 
-    `start`, `end`, `max_length` and `generation` are the model's own. Raises ValueError for a prefix or target that is
-    longer than the model reads.
+    `start`, `end`, `max_length` and `generation` are the model's own. Raises ValueError for a
+    prefix or target that is longer than the model reads.
     """
 
     def __init__(
@@ -86,20 +99,24 @@ class Search(ABC):
         self.trace: list[TraceStep] = []
         self.generated: list[int] = []
         self._finished: list[Any] = []
-        # With one candidate a backend may run several greedy steps in one call, which n-gram blocking does not allow.
+        # With one candidate a backend may run several greedy steps in one call, which n-gram
+        # blocking does not allow.
         least = 2 * self.width if self.width > 1 or self._ngram else 1
         self._fewest = self.candidates = max(least, TRACED if self.options.trace else 0)
         self.blocked: Sequence[frozenset[int]] = ()
-        """The tokens that each row must not write next; none where only those of the model are forbidden."""
+        """The tokens that each row must not write next; none where only those of the model are
+        forbidden."""
         self._prepare([self._start])
 
     @property
     def known(self) -> Sequence[int]:
-        """The forced tokens of the next steps, as far as the search needs nothing but their scores."""
+        """The forced tokens of the next steps, as far as the search needs nothing but their
+        scores."""
         return () if self.options.trace else self._prefix[self.steps :]
 
     def advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
-        """Takes the candidates of the next token of the only row, best first: of a greedy search, or in a forced step."""
+        """Takes the candidates of the next token of the only row, best first: of a greedy search,
+        or in a forced step."""
         if self.steps < self._unseen:
             self.steps += 1
             self._prepare([self.forced])
@@ -109,7 +126,8 @@ class Search(ABC):
             self.fail()
 
     def fail(self) -> Sequence[int]:
-        """Ends the search because of numbers that are not finite. Returns the rows of the next step, none."""
+        """Ends the search because of numbers that are not finite. Returns the rows of the next
+        step, none."""
         self.steps += 1
         self.finite, self.done = False, True
         return ()
@@ -133,14 +151,18 @@ class Search(ABC):
         """Returns the tokens of a live row."""
 
     def _prepare(self, tokens: Sequence[int]) -> None:
-        """Sets the tokens that the rows read next, and what the step after them is forced or forbidden to write."""
+        """Sets the tokens that the rows read next, and what the step after them is forced or
+        forbidden to write."""
         self.tokens = tokens
         self.forced = forced = self._prefix[self.steps] if self.steps < len(self._prefix) else -1
         if self._ngram or self.forbidden:
             self.blocked = ()
             if self._ngram and forced < 0:
                 targets = map(self._target, range(len(tokens)))
-                self.blocked = [self.forbidden | blocked_tokens(row, self._ngram) - {self.end} for row in targets]
+                self.blocked = [
+                    self.forbidden | blocked_tokens(row, self._ngram) - {self.end}
+                    for row in targets
+                ]
             most = max(map(len, self.blocked)) if self.blocked else len(self.forbidden)
             self.candidates = self._fewest + (most if forced < 0 else 0)
 
@@ -148,7 +170,8 @@ class Search(ABC):
         return normalize(total, max(1, length) + self._unseen, self.options)
 
     def _check_loops(self) -> None:
-        """Sets `restart` if the best target, or every row that may still become it, loops more than the source does."""
+        """Sets `restart` if the best target, or every row that may still become it, loops more than
+        the source does."""
         if not self._guarded or not (self.done or self.steps % CHECK_INTERVAL == 0):
             return
         if self.done:
@@ -156,19 +179,26 @@ class Search(ABC):
         else:
             rows = range(0 if self._finished else len(self.tokens))
             loops = bool(rows) and all(ends_in_loop(self._target(row)) for row in rows)
-            loops = loops and min(longest_loop(self._target(row)) for row in rows) > 2 * longest_loop(self.source)
+            loops = loops and min(
+                longest_loop(self._target(row)) for row in rows
+            ) > 2 * longest_loop(self.source)
         if loops:
             self._ngram, self._guarded = _GUARD_NGRAM, False
             self.restart, self.done = True, False
 
 
 def normalize(total: float, length: int, options: DecodingOptions) -> float:
-    """Returns the summed log-probability divided by the length penalty; `length` includes the end of sentence."""
+    """Returns the summed log-probability divided by the length penalty; `length` includes the end
+    of sentence."""
     alpha = LENGTH_PENALTY if options.length_penalty is None else options.length_penalty
-    return total / float(((5 + length) / 6) ** alpha if options.normalization == "gnmt" else length**alpha)
+    return total / float(
+        ((5 + length) / 6) ** alpha if options.normalization == "gnmt" else length**alpha
+    )
 
 
-def traced_candidates(ids: TokenRows, scores: ScoreRows) -> tuple[tuple[tuple[int, float], ...], ...]:
+def traced_candidates(
+    ids: TokenRows, scores: ScoreRows
+) -> tuple[tuple[tuple[int, float], ...], ...]:
     """Returns the first candidates (token, log-probability) of each row, for a TraceStep."""
     return tuple(
         tuple(zip(row_ids[:TRACED], row_scores[:TRACED], strict=True))
@@ -179,14 +209,20 @@ def traced_candidates(ids: TokenRows, scores: ScoreRows) -> tuple[tuple[tuple[in
 def _prefix_and_limit(
     options: DecodingOptions, end: int, source_length: int, max_length: int
 ) -> tuple[tuple[int, ...], int]:
-    """Returns the forced tokens and the number of steps of a model that writes at most `max_length` tokens."""
+    """Returns the forced tokens and the number of steps of a model that writes at most `max_length`
+    tokens."""
     if options.target is not None:
         prefix = (*options.target, end)
         if len(prefix) > max_length:
-            raise ValueError(f"The target has {len(options.target)} tokens; the model reads at most {max_length - 1}.")
+            raise ValueError(
+                f"The target has {len(options.target)} tokens; the model reads at most "
+                f"{max_length - 1}."
+            )
         return prefix, len(prefix)
     prefix = options.prefix
     if len(prefix) >= max_length:
-        raise ValueError(f"The prefix has {len(prefix)} tokens; the model writes at most {max_length - 1}.")
+        raise ValueError(
+            f"The prefix has {len(prefix)} tokens; the model writes at most {max_length - 1}."
+        )
     limit = options.max_length if options.max_length is not None else source_length + 50
     return prefix, max(min(limit, max_length), len(prefix) + 1)

@@ -1,9 +1,9 @@
-"""The door of an API process: accepts work by the time that it takes of a device, with a share per caller, and says when a
-rejected request may return. It decides from the lease of the pool.
+"""The door of an API process: accepts work by the time that it takes of a device, with a share per
+caller, and says when a rejected request may return. It decides from the lease of the pool.
 
-Without invitations a client that waits its Retry-After is admitted at the first try in half the cases at twice the load, and in
-a quarter at four times; with them, and the hash of the request as their key, in 88 to 100% at both (simulated;
-benchmarks/README.md has figures of servers).
+Without invitations a client that waits its Retry-After is admitted at the first try in half the
+cases at twice the load, and in a quarter at four times; with them, and the hash of the request as
+their key, in 88 to 100% at both (simulated; benchmarks/README.md has figures of servers).
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from server.errors import LONGEST_RETRY_AFTER, Overloaded
 DOCUMENTS_SHARE = 0.75
 """Share of the limit that documents may fill. The rest is a reserve for short requests."""
 CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
-"""A caller may hold this many times the room that stays free: alone three quarters of the room, two callers three
-sevenths each. So there is always room for another caller (dynamic thresholds, Choudhury and Hahne 1998)."""
+"""A caller may hold this many times the room that stays free: alone three quarters of the room, two
+callers three sevenths each. So there is always room for another caller (dynamic thresholds,
+Choudhury and Hahne 1998)."""
 DEEP = 1 / 4
 """Share of the work that may always wait, from which on the speed is measured."""
 FEW, LARGEST = 64, 2.5
-"""While fewer requests are accepted, so many times the work that may always wait: three of the largest short requests of one
-caller leave room for its others."""
+"""While fewer requests are accepted, so many times the work that may always wait: three of the
+largest short requests of one caller leave room for its others."""
 ROUNDED_DOWN = 1 / 3
-"""Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds would be almost twice that."""
+"""Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds
+would be almost twice that."""
 
 
 @dataclass(slots=True)
@@ -46,7 +48,8 @@ NO_WORK = CallerWork()
 
 @dataclass(slots=True)
 class Queue:
-    """The accepted requests of one kind: their units, number and callers; a caller without work is left out."""
+    """The accepted requests of one kind: their units, number and callers; a caller without work is
+    left out."""
 
     share: float
     units: float = 0.0
@@ -71,9 +74,11 @@ class Queue:
         self.units += cost
         self.requests += 1
 
-    def remove(self, caller: str | None, cost: float, now: float, succeeded: bool, deep: float) -> None:
-        """Removes a request. One that succeeded counts in the measured speed if at least `deep` units were accepted: with
-        less work the device is idle at times."""
+    def remove(
+        self, caller: str | None, cost: float, now: float, succeeded: bool, deep: float
+    ) -> None:
+        """Removes a request. One that succeeded counts in the measured speed if at least `deep`
+        units were accepted: with less work the device is idle at times."""
         if succeeded:
             if self.units >= deep:
                 self.busy += now - self._counted_until
@@ -88,7 +93,8 @@ class Queue:
             self.total_weight -= self.callers.pop(caller).weight
 
     def wait(self, caller: str | None, speed: float) -> float:
-        """Returns the seconds until the next request of a caller is served, where callers get shares by weight."""
+        """Returns the seconds until the next request of a caller is served, where callers get
+        shares by weight."""
         if caller is None:
             return self.units / speed
         if caller not in self.callers:
@@ -103,8 +109,8 @@ class Queue:
 
 
 class Permit:
-    """The room of one accepted request. `release` gives it back, once; `with` does so at the end of the block, which
-    succeeded if it raised nothing."""
+    """The room of one accepted request. `release` gives it back, once; `with` does so at the end of
+    the block, which succeeded if it raised nothing."""
 
     def __init__(self, give_back: Callable[[bool], None]) -> None:
         self._give_back: Callable[[bool], None] | None = give_back
@@ -116,22 +122,25 @@ class Permit:
         self.release(succeeded=kind is None)
 
     def release(self, *, succeeded: bool = False) -> None:
-        """Gives the room back. Only a request that succeeded counts in the measured speed. Further calls do nothing."""
+        """Gives the room back. Only a request that succeeded counts in the measured speed. Further
+        calls do nothing."""
         if self._give_back is not None:
             self._give_back(succeeded)
             self._give_back = None
 
 
 class Admission:
-    """Admits the work that the lease of a `backlog` allows, in its units. Costs are in these units too.
+    """Admits the work that the lease of a `backlog` allows, in its units. Costs are in these units
+    too.
 
-    Documents fill at most three quarters of the limit. Short requests fill the rest, and at least a quarter, up to the
-    work that the workers do in `seconds`. A caller may hold `caller_share` times the room that stays free, so one caller
-    cannot fill the queue. A request over these bounds is admitted while no other of its kind is in the queue, so that it
-    can be served at all.
+    Documents fill at most three quarters of the limit. Short requests fill the rest, and at least a
+    quarter, up to the work that the workers do in `seconds`. A caller may hold `caller_share` times
+    the room that stays free, so one caller cannot fill the queue. A request over these bounds is
+    admitted while no other of its kind is in the queue, so that it can be served at all.
 
-    Retry-After is estimated from the measured speed: the work that must be finished first, and that of the requests rejected
-    before, as far as such requests return (`Invitations`). Room for those that return about now is kept from others.
+    Retry-After is estimated from the measured speed: the work that must be finished first, and that
+    of the requests rejected before, as far as such requests return (`Invitations`). Room for those
+    that return about now is kept from others.
     """
 
     def __init__(
@@ -179,7 +188,9 @@ class Admission:
         now = self.clock()
         if self._due <= now:
             self._due = now + RENEWAL_SECONDS
-            self.lease = self._backlog.renew(self, {kind: queue.load() for kind, queue in self.queues.items()})
+            self.lease = self._backlog.renew(
+                self, {kind: queue.load() for kind, queue in self.queues.items()}
+            )
         return now
 
     _due = -math.inf
@@ -194,11 +205,13 @@ class Admission:
         kind: WorkKind = "short",
         key: int | None = None,
     ) -> Permit:
-        """Occupies `cost` units until the `with` block of the returned permit ends, or until its `release`.
+        """Occupies `cost` units until the `with` block of the returned permit ends, or until its
+        `release`.
 
-        `caller` is the name of the caller whose share counts; without one, no share does. `weight` multiplies it. `deadline` is
-        on the same clock as the class. Work waits behind that of its kind, documents behind all. `key` identifies a request that
-        a client may repeat. Raises Overloaded at once where there is no room, or where the queue would take longer than the
+        `caller` is the name of the caller whose share counts; without one, no share does. `weight`
+        multiplies it. `deadline` is on the same clock as the class. Work waits behind that of its
+        kind, documents behind all. `key` identifies a request that a client may repeat. Raises
+        Overloaded at once where there is no room, or where the queue would take longer than the
         deadline allows.
         """
         now, queue = self.renew(), self.queues[kind]
@@ -209,26 +222,38 @@ class Admission:
         if queue.invitations:
             queue.invitations.take_up(key, now)
         wait, deep = queue.wait(caller, self.lease.speeds[kind]), DEEP * self.lease.least
-        # With less work the speed is not measured, so one that is too low, as after a freeze, would stay.
+        # With less work the speed is not measured, so one that is too low, as after a freeze, would
+        # stay.
         if deadline is not None and queue.units >= deep and now + wait > deadline:
             raise Overloaded(
-                "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
+                "The queue is longer than the time this request allows.",
+                max(1, math.ceil(wait / 2)),
+                "deadline",
             )
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded, deep))
 
-    def refusal(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> Overloaded | None:
-        """Returns the error of a request of about `cost` units that `admit` would reject as any of these kinds, before more is
-        known of it; else None."""
+    def refusal(
+        self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind
+    ) -> Overloaded | None:
+        """Returns the error of a request of about `cost` units that `admit` would reject as any of
+        these kinds, before more is known of it; else None."""
         now = self.renew()
         if any(self.queues[kind].invitations.is_due(key, now) for kind in kinds):
             return None
         return self._rejection(kinds, cost, caller, 1.0, key, now)
 
     def _rejection(
-        self, kinds: Sequence[WorkKind], cost: float, caller: str | None, weight: float, key: int | None, now: float
+        self,
+        kinds: Sequence[WorkKind],
+        cost: float,
+        caller: str | None,
+        weight: float,
+        key: int | None,
+        now: float,
     ) -> Overloaded | None:
-        """Returns the error of a request that fits as none of these kinds, and remembers by its key when it may return."""
+        """Returns the error of a request that fits as none of these kinds, and remembers by its key
+        when it may return."""
         for kind in kinds:
             excess, reason = self._excess(kind, cost, caller, weight, key, now)
             if excess <= 0:
@@ -245,10 +270,17 @@ class Admission:
         return Overloaded(self._message, seconds, reason)
 
     def _excess(
-        self, kind: WorkKind, cost: float, caller: str | None, weight: float, key: int | None, now: float
+        self,
+        kind: WorkKind,
+        cost: float,
+        caller: str | None,
+        weight: float,
+        key: int | None,
+        now: float,
     ) -> tuple[float, str]:
-        """Returns the units that must finish before `cost` units fit beside those that are expected back, not positive where
-        they do, and the reason of a rejection: the caller where all others would fit."""
+        """Returns the units that must finish before `cost` units fit beside those that are expected
+        back, not positive where they do, and the reason of a rejection: the caller where all others
+        would fit."""
         queue = self.queues[kind]
         if not queue.units:
             return 0.0, ""
@@ -256,18 +288,22 @@ class Admission:
         held = 0.0 if caller is None else work.units + self.lease.elsewhere.get((kind, caller), 0.0)
         room, kept = self._room(kind), 0.0
         if (due := queue.invitations.due(now)) and not queue.invitations.is_due(key, now):
-            # As much stays free for one that is new as beside these callers if they had all that they may hold.
+            # As much stays free for one that is new as beside these callers if they had all that
+            # they may hold.
             others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
             kept = min(due, max(0.0, room * others / (1 + others) - queue.units + held))
         free = room - kept - queue.units
         over = cost - free
         if not held or over > queue.units:
             return over, "queue"
-        # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
-        # does each of the others: of the units that finish, the part `own` is the caller's.
+        # A caller that holds c units needs c <= share * free. Each of them that finishes adds one
+        # to the free units, and so does each of the others: of the units that finish, the part
+        # `own` is the caller's.
         share, own = weight * queue.share, weight / (queue.total_weight + weight - work.weight)
         factor = share / (1 + share)
-        excess = (held + cost - factor * (self.lease.doors * free + held)) / (own + factor * (1 - own))
+        excess = (held + cost - factor * (self.lease.doors * free + held)) / (
+            own + factor * (1 - own)
+        )
         return max(over, min(excess, queue.units)), "queue" if over > 0 else "caller"
 
     def _room(self, kind: WorkKind) -> float:
@@ -277,6 +313,11 @@ class Admission:
             return lease.looks
         if kind == "document":
             return DOCUMENTS_SHARE * lease.translations
-        room = max((1 - DOCUMENTS_SHARE) * lease.translations, lease.translations - self.queues["document"].units)
+        room = max(
+            (1 - DOCUMENTS_SHARE) * lease.translations,
+            lease.translations - self.queues["document"].units,
+        )
         few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
-        return min(room, max(lease.least, lease.speeds[kind] * self._seconds, min(few, self._seconds)))
+        return min(
+            room, max(lease.least, lease.speeds[kind] * self._seconds, min(few, self._seconds))
+        )

@@ -34,30 +34,34 @@ class Caller:
 
 
 class Authenticator:
-    """Checks API keys. `keys` is None where there is no place for them. Raises SettingsError if they are required then."""
+    """Checks API keys. `keys` is None where there is no place for them. Raises SettingsError if
+    they are required then."""
 
     def __init__(self, settings: Settings, keys: Keys | None) -> None:
         if settings.key_required and keys is None:
             raise SettingsError(
-                "--key-required needs --data, the folder in which `attentive keys` keeps the keys, or --state redis://."
+                "--key-required needs --data, the folder in which `attentive keys` keeps the keys, "
+                "or --state redis://."
             )
         self.key_required = settings.key_required
         self._keys = keys
 
     @property
     def uses_keys(self) -> bool:
-        """Whether keys are checked. While none exists and none is required, keys in requests are ignored."""
+        """Whether keys are checked. While none exists and none is required, keys in requests are
+        ignored."""
         return self.key_required or (self._keys is not None and self._keys.in_use)
 
     async def has_keys(self) -> bool:
-        """Returns `uses_keys` when it is certain. Raises StateUnreachable where the keys were never read and cannot be."""
+        """Returns `uses_keys` when it is certain. Raises StateUnreachable where the keys were never
+        read and cannot be."""
         if self._keys is not None:
             await self._keys.load()
         return self.uses_keys
 
     async def identify(self, secret: str | None, address: str) -> Caller:
-        """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
-        StateUnreachable for one that cannot be checked."""
+        """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or
+        revoked, and StateUnreachable for one that cannot be checked."""
         if not secret and self.key_required:
             raise Forbidden("This server requires an API key, which its operator issues.")
         if secret and self._keys is not None:
@@ -70,8 +74,8 @@ class Authenticator:
 
 
 def network(address: str) -> str:
-    """Returns the address under which a caller is counted: the /64 network of an IPv6 address, as one customer usually
-    has a whole /64."""
+    """Returns the address under which a caller is counted: the /64 network of an IPv6 address, as
+    one customer usually has a whole /64."""
     if ":" not in address:
         return address
     try:

@@ -7,16 +7,18 @@ from collections import Counter, defaultdict
 LATE_SECONDS = 2.0
 """A request has returned in time so long after the moment of its invitation."""
 LIMIT = 30_000
-"""Most invitations that are remembered; further ones are told, and not preferred when they return."""
+"""Most invitations that are remembered; further ones are told, and not preferred when they
+return."""
 WEIGHT = 1 / 64
 """Weight of one invitation in the measured share of those that return."""
 
 
 class Invitations:
-    """The invitations of one queue by the key of their request. Times are seconds on the clock of the admission.
+    """The invitations of one queue by the key of their request. Times are seconds on the clock of
+    the admission.
 
-    A client may send new requests without end and return with none, so only the share that has returned so far counts as
-    work to come.
+    A client may send new requests without end and return with none, so only the share that has
+    returned so far counts as work to come.
     """
 
     def __init__(self) -> None:
@@ -24,7 +26,8 @@ class Invitations:
         """Measured share of the invitations that are taken up in time."""
         self.callers: Counter[str | None] = Counter()
         """The callers that are invited, by the number of their invitations."""
-        self._by_key: dict[int, tuple[float, float, str | None]] = {}  # the moment, the units of work and the caller
+        # the moment, the units of work and the caller
+        self._by_key: dict[int, tuple[float, float, str | None]] = {}
         self._by_second: defaultdict[int, float] = defaultdict(float)
 
     def __len__(self) -> int:
@@ -46,7 +49,8 @@ class Invitations:
         return self.returning * sum(self._by_second.values())
 
     def due(self, now: float) -> float:
-        """The units that are expected back about now: Retry-After is in whole seconds, so they come together."""
+        """The units that are expected back about now: Retry-After is in whole seconds, so they come
+        together."""
         if not self._by_second:
             return 0.0
         seconds = range(int(now - LATE_SECONDS), int(now) + 2)
@@ -60,12 +64,16 @@ class Invitations:
             self._by_second[int(moment)] += units
 
     def take_up(self, key: int | None, now: float) -> None:
-        """Forgets the invitation of a request that has come, and those of requests that have not come in time."""
+        """Forgets the invitation of a request that has come, and those of requests that have not
+        come in time."""
         if key is not None and key in self._by_key:
             if self.is_due(key, now):
                 self.returning += WEIGHT * (1 - self.returning)
             self._forget(key)
-        while self._by_key and self._by_key[oldest := next(iter(self._by_key))][0] + LATE_SECONDS < now:
+        while (
+            self._by_key
+            and self._by_key[oldest := next(iter(self._by_key))][0] + LATE_SECONDS < now
+        ):
             self.returning -= WEIGHT * self.returning
             self._forget(oldest)
         while self._by_second and (second := next(iter(self._by_second))) + 1 + LATE_SECONDS < now:

@@ -1,4 +1,5 @@
-"""Divides the event loop between requests that were admitted and what has to be accepted, read and rejected meanwhile."""
+"""Divides the event loop between requests that were admitted and what has to be accepted, read and
+rejected meanwhile."""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ from collections import deque
 from collections.abc import Callable
 
 FEWEST, MOST = 8, 512
-"""Requests whose work begins in one iteration of the event loop; each takes it about a millisecond."""
+"""Requests whose work begins in one iteration of the event loop; each takes it about a
+millisecond."""
 SHARE = 2 / 3
-"""Their number doubles, up to MOST, while their work takes less than this share of the loop's time and others wait: rejections
-would take all of it."""
+"""Their number doubles, up to MOST, while their work takes less than this share of the loop's time
+and others wait: rejections would take all of it."""
 
 
 class Turns:
-    """Lets few requests go on in each iteration of the event loop. The callers of the others take turns: nobody waits behind
-    all requests of another one. Belongs to one event loop."""
+    """Lets few requests go on in each iteration of the event loop. The callers of the others take
+    turns: nobody waits behind all requests of another one. Belongs to one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +28,8 @@ class Turns:
         self._began = self._ended = 0.0
 
     async def next(self, caller: str) -> None:
-        """Returns when a request of the caller may go on; at once where few came in this iteration."""
+        """Returns when a request of the caller may go on; at once where few came in this
+        iteration."""
         loop = asyncio.get_running_loop()
         if not self._running:
             self._running = True
@@ -45,7 +48,11 @@ class Turns:
         """Is called after the work of the requests whose turn it was in this iteration."""
         now, loop = self._clock(), asyncio.get_running_loop()
         little = now - self._began < SHARE * (now - self._ended)
-        self._limit = min(MOST, 2 * self._limit) if little and self._waiting else max(FEWEST, self._limit // 2)
+        self._limit = (
+            min(MOST, 2 * self._limit)
+            if little and self._waiting
+            else max(FEWEST, self._limit // 2)
+        )
         self._ended, self._left = now, self._limit
         if self._waiting:
             loop.call_soon(self._begin)

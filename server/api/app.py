@@ -14,7 +14,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google, google_page
+from server.api.compat import (
+    deepl,
+    deepl_documents,
+    deepl_glossaries,
+    deepl_languages,
+    extensions,
+    google,
+    google_page,
+)
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.entrance import AccessLog, Entrance
@@ -60,14 +68,17 @@ ROUTERS = (
     google_page.router,
 )
 DESCRIPTION = (
-    "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
-    "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`, whose answers "
+    "Self-hosted translation with a view of the model's attention. The interface is "
+    "LibreTranslate's with further "
+    "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and "
+    "`/language/translate/v2`, whose answers "
     "DeepL and Google describe."
 )
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
-    """Returns the ASGI application. Its lifespan starts the workers, and stops them after the last request.
+    """Returns the ASGI application. Its lifespan starts the workers, and stops them after the last
+    request.
 
     Tests pass `services`. Raises SettingsError if the weights folder holds no usable model.
     """
@@ -116,27 +127,35 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
 
 def allowed_methods(routes: Sequence[BaseRoute], scope: Scope) -> str:
-    """Returns the header `Allow` of a path: the methods of all routes that it matches, or of files."""
-    own = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
+    """Returns the header `Allow` of a path: the methods of all routes that it matches, or of
+    files."""
+    own = [
+        route
+        for route in routes
+        if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE
+    ]
     methods = {"OPTIONS"}.union(*(route.methods or () for route in own), () if own else {"GET"})
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 def tracing(endpoint: str) -> Middleware:
-    """Returns the middleware of traces. Raises SettingsError where `endpoint` is no HTTP address or the extra `otel` is not
-    installed."""
+    """Returns the middleware of traces. Raises SettingsError where `endpoint` is no HTTP address or
+    the extra `otel` is not installed."""
     setting = "--otlp-endpoint (ATTENTIVE_OTLP_ENDPOINT)"
     if not endpoint.startswith(("http://", "https://")):
         raise SettingsError(f"{setting} must begin with http:// or https://.")
     try:
         from server.api.middleware.tracing import Tracing
     except ImportError:
-        raise SettingsError(f"{setting} needs the extra otel: pip install 'attentive-server[otel]'.") from None
+        raise SettingsError(
+            f"{setting} needs the extra otel: pip install 'attentive-server[otel]'."
+        ) from None
     return Middleware(Tracing, endpoint=endpoint, version=server_version())
 
 
 class Application(FastAPI):
-    """FastAPI without its layers around the router, except the one that closes files: Entrance does what they do."""
+    """FastAPI without its layers around the router, except the one that closes files: Entrance does
+    what they do."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -152,7 +171,8 @@ class Application(FastAPI):
 
 
 def new_app(lifespan: Lifespan | None = None) -> FastAPI:
-    """Returns an application with all routes and their documentation, but without services and middleware."""
+    """Returns an application with all routes and their documentation, but without services and
+    middleware."""
     app = Application(
         title="Attentive",
         version=server_version(),
@@ -163,7 +183,8 @@ def new_app(lifespan: Lifespan | None = None) -> FastAPI:
         redoc_url=None,
     )
     for router in ROUTERS:
-        app.router.routes.extend(router.routes)  # include_router would compare each request with all of them twice
+        # include_router would compare each request with all of them twice
+        app.router.routes.extend(router.routes)
     app.router.routes.append(pages.STATIC)
     app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
     return app

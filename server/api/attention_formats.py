@@ -1,4 +1,5 @@
-"""The formats of GET /attention: JSON, .npz archives, pictures and reports, and the checks of their parameters."""
+"""The formats of GET /attention: JSON, .npz archives, pictures and reports, and the checks of their
+parameters."""
 
 from __future__ import annotations
 
@@ -39,7 +40,13 @@ MEDIA: dict[Format, str] = {
     "pdf": "application/pdf",
     "html": "text/html; charset=utf-8",
 }
-NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf", "application/x-npz")
+NEGOTIATED = (
+    "application/json",
+    "image/svg+xml",
+    "image/png",
+    "application/pdf",
+    "application/x-npz",
+)
 """Media types that the header `Accept` chooses from, for requests without `format`."""
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
@@ -47,7 +54,8 @@ PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
 
 
 def attention_query(parameters: AttentionParameters, accept: str) -> AttentionParameters:
-    """Returns the parameters with their format; `accept` is the header that decides it. Raises InvalidRequest."""
+    """Returns the parameters with their format; `accept` is the header that decides it. Raises
+    InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
     if parameters.measure == "effect" and format != "html":
@@ -58,27 +66,37 @@ def attention_query(parameters: AttentionParameters, accept: str) -> AttentionPa
         scale = parameters.normalize if bounded or parameters.normalize != "none" else "max"
         return parameters.model_copy(update={"format": format, "normalize": scale})
     # A report has all maps; parameters that choose some have no effect.
-    return parameters.model_copy(update=ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"})
+    return parameters.model_copy(
+        update=ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"}
+    )
 
 
 def needs_evidence(parameters: AttentionParameters) -> bool:
     """Returns whether an answer needs the evidence of the word alignment."""
     format = parameters.format
-    shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
-    method = parameters.alignment or ("combined" if shows_alignment and not parameters.masked_heads else "attention")
+    shows_alignment = format == "html" or (
+        format in PICTURES and parameters.view in ("alignment", "card")
+    )
+    method = parameters.alignment or (
+        "combined" if shows_alignment and not parameters.masked_heads else "attention"
+    )
     return method == "combined" and (shows_alignment or format == "json")
 
 
 def _check_effect(parameters: AttentionParameters, format: Format) -> None:
-    """Raises InvalidRequest for options that the one map of effects, which has a sign, does not have."""
+    """Raises InvalidRequest for options that the one map of effects, which has a sign, does not
+    have."""
     options = ("layer", "head", "rollout", "normalize")
     option = next((name for name in options if name in parameters.model_fields_set), None)
     if option is not None or parameters.kind != "cross" or parameters.level != "word":
         raise InvalidRequest(
-            f"Effects are one map of words: give kind=cross and level=word, and no {option or 'layer'}."
+            "Effects are one map of words: give kind=cross and level=word, and no "
+            f"{option or 'layer'}."
         )
     if format in PICTURES or parameters.numbers == "uint16":
-        raise InvalidRequest("Effects have a sign: give format=json with numbers=lists or float32, or format=npz.")
+        raise InvalidRequest(
+            "Effects have a sign: give format=json with numbers=lists or float32, or format=npz."
+        )
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:
@@ -97,15 +115,16 @@ def negotiated_format(accept: str) -> Format:
 
 
 LOOP_WEIGHTS = 20_000
-"""Weights that are written as JSON at once, in about a millisecond; more are written in a thread, in as many parts, because no
-other thread runs while one is written."""
+"""Weights that are written as JSON at once, in about a millisecond; more are written in a thread,
+in as many parts, because no other thread runs while one is written."""
 
 PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
 
 
 async def formatted(parameters: AttentionParameters, result: InspectionResult) -> Response:
-    """Returns the response in the format of the parameters. Pictures and reports are made in a thread.
+    """Returns the response in the format of the parameters. Pictures and reports are made in a
+    thread.
 
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
@@ -117,14 +136,18 @@ async def formatted(parameters: AttentionParameters, result: InspectionResult) -
         case "json":
             if sum(view.weights.size for view in chosen_maps(parameters, result)) <= LOOP_WEIGHTS:
                 return json_response(attention_body(parameters, result), headers=headers)
-            return await asyncio.to_thread(lambda: json_response(attention_body(parameters, result), headers=headers))
+            return await asyncio.to_thread(
+                lambda: json_response(attention_body(parameters, result), headers=headers)
+            )
         case "npz":
             body = await asyncio.to_thread(archive, result, chosen_maps(parameters, result))
         case "html":
             body = await asyncio.to_thread(html_report.report, attention_body(parameters, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
         case _:
-            body = await asyncio.to_thread(picture, result, parameters, PICTURES[format], result.masked_heads)
+            body = await asyncio.to_thread(
+                picture, result, parameters, PICTURES[format], result.masked_heads
+            )
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
     disposition = "inline" if format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{format}"'}
@@ -153,7 +176,8 @@ def subject_body(subject: InspectedSentence) -> dict[str, Any]:
 
 
 def attention_body(parameters: AttentionParameters, result: InspectionResult) -> dict[str, Any]:
-    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
+    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one
+    layer or head."""
     subject = result.subject
     maps = chosen_maps(parameters, result)
     aligned = align_words(result)
@@ -169,7 +193,10 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
             "outside": result.attention.maps.outside,
         },
         "exact": result.exact,
-        "decoder_input": {"pieces": result.decoder_input.pieces, "words": result.decoder_input.words},
+        "decoder_input": {
+            "pieces": result.decoder_input.pieces,
+            "words": result.decoder_input.words,
+        },
         "alignment": dataclasses.asdict(aligned.chosen)
         | {
             "method": aligned.method,
@@ -187,7 +214,9 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
     if (gates := result.attention.maps.forget_gates) is not None:
         body["forget_gates"] = gates
     if parameters.figures:
-        body["figures"] = {view.kind: head_figures(result.maps(view.kind), view.kind) for view in maps}
+        body["figures"] = {
+            view.kind: head_figures(result.maps(view.kind), view.kind) for view in maps
+        }
     if (vectors := result.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
     return body
@@ -199,8 +228,8 @@ def text_pieces(tokens: Tokens) -> dict[str, Any]:
 
 
 def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | str:
-    """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in which NaN becomes null, or
-    base64."""
+    """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in
+    which NaN becomes null, or base64."""
     if form == "lists":
         return lists(np.round(weights, 5))
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
@@ -229,6 +258,9 @@ def archive(result: InspectionResult, maps: list[MapView]) -> bytes:
     stream = io.BytesIO()
     arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
     for view in maps:
-        arrays |= {f"{view.kind}_queries": np.array(view.queries), f"{view.kind}_keys": np.array(view.keys)}
+        arrays |= {
+            f"{view.kind}_queries": np.array(view.queries),
+            f"{view.kind}_keys": np.array(view.keys),
+        }
     np.savez(stream, allow_pickle=False, scores=np.array(result.scores, dtype=np.float32), **arrays)
     return stream.getvalue()

@@ -1,8 +1,8 @@
-"""Bounds of one connection below the application, in bytes and in time: uvicorn waits for heads and bodies without end,
-and for clients that have gone.
+"""Bounds of one connection below the application, in bytes and in time: uvicorn waits for heads and
+bodies without end, and for clients that have gone.
 
-A refusal has a status, one sentence and `Connection: close`; the application does not see it. It comes after the answers to
-the requests before.
+A refusal has a status, one sentence and `Connection: close`; the application does not see it. It
+comes after the answers to the requests before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from httptools import (
     HttpRequestParser,
     parse_url,
 )
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from server.api.middleware.body import CANCELLED_AT_DISCONNECT
 from server.errors import FILES
@@ -37,8 +41,8 @@ OTHER_LENGTH = frozenset({b"connection", b"transfer-encoding"})
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's request and answer, which sends the head of an answer together with its body, unless it is a stream: a second
-    write costs as much as the first."""
+    """uvicorn's request and answer, which sends the head of an answer together with its body,
+    unless it is a stream: a second write costs as much as the first."""
 
     _head = b""  # that is still to be sent
 
@@ -57,15 +61,24 @@ class Cycle(RequestResponseCycle):
         await super().send(message)
 
     def _begin(self, message: Any) -> bytes:
-        """Begins an answer of a stated length on a connection that stays open, and returns its head; else nothing."""
+        """Begins an answer of a stated length on a connection that stays open, and returns its
+        head; else nothing."""
         headers = [*self.default_headers, *message.get("headers", ())]
         named = dict(headers)
         length = int(named.get(b"content-length", 0))
-        if not (length and self.keep_alive) or self.scope["method"] == "HEAD" or not OTHER_LENGTH.isdisjoint(named):
+        if (
+            not (length and self.keep_alive)
+            or self.scope["method"] == "HEAD"
+            or not OTHER_LENGTH.isdisjoint(named)
+        ):
             return b""
         self.response_started, self.waiting_for_100_continue = True, False
         self.chunked_encoding, self.expected_content_length = False, length
-        lines = [STATUS_LINE[message["status"]], *[b"%b: %b\r\n" % header for header in headers], b"\r\n"]
+        lines = [
+            STATUS_LINE[message["status"]],
+            *[b"%b: %b\r\n" % header for header in headers],
+            b"\r\n",
+        ]
         head = b"".join(lines)
         if len(head) - len(head.translate(None, CONTROL)) != 2 * len(lines):
             raise RuntimeError("A header has a control character.")
@@ -92,16 +105,20 @@ HEAD_BYTES = 65_536
 URL_BYTES = 32_768  # two texts of 512 tokens in percent-encoding
 MOST_HEADERS = 128
 PIPELINED = 64  # requests of one connection that wait for the answer to an earlier one
-IDLE_SECONDS = 75  # before the first byte of a connection, and between an answer and the next request
+# before the first byte of a connection, and between an answer and the next request
+IDLE_SECONDS = 75
 PART_SECONDS = 20.0  # for a head, and for a body in addition to its time at BODY_RATE
 BODY_RATE = 500.0  # bytes per second
-LINGER_SECONDS = 2.0  # a connection that is closed before its client has sent everything is reset, and the answer lost
-KEPT_FILES = 256  # descriptors that connections leave to files and programs; of a small limit a quarter
+# a connection that is closed before its client has sent everything is reset, and the answer lost
+LINGER_SECONDS = 2.0
+# descriptors that connections leave to files and programs; of a small limit a quarter
+KEPT_FILES = 256
 LINGERING_FILES = 0.5  # part of these below which a connection is closed without an answer
 FILES_LOG_SECONDS = 10.0
 NO_DESCRIPTOR = 1 << 31  # higher than any: where none could be opened
 FILES_USED_UP = "out of %s: connections get 503; the limit of process %d is %d; %s"
-CONNECTION_BYTES = 16_384  # memory of a connection with an unfinished request, without the bytes received
+# memory of a connection with an unfinished request, without the bytes received
+CONNECTION_BYTES = 16_384
 HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 METHOD = re.compile(rb"^([!#-'*+.^_`|~0-9A-Za-z-]+) [^ \r\n]+ HTTP/1\.[01]\r?$", re.MULTILINE)
 METHODS = {method.encode() for method in HTTPMethod}
@@ -110,7 +127,8 @@ EXTENSIONS: dict[str, dict[object, object]] = {CANCELLED_AT_DISCONNECT: {}}
 
 
 class UnfinishedRequests:
-    """The bytes of all requests that have not arrived whole. Beyond `limit` the oldest request is refused."""
+    """The bytes of all requests that have not arrived whole. Beyond `limit` the oldest request is
+    refused."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -133,16 +151,17 @@ class UnfinishedRequests:
 
 
 class OpenFiles:
-    """Whether connections may take further descriptors. Without free ones the kernel ends connections unanswered, and
-    files, stores and workers fail."""
+    """Whether connections may take further descriptors. Without free ones the kernel ends
+    connections unanswered, and files, stores and workers fail."""
 
     def __init__(self) -> None:
         self._refused = 0
         self._log_at = 0.0
 
     def left(self, descriptor: int = NO_DESCRIPTOR) -> float:
-        """Returns the free part of the descriptors that connections leave, and 1 where none of these is in use. A new
-        `descriptor` is the lowest free one. A part less than 1 is logged, at most every FILES_LOG_SECONDS."""
+        """Returns the free part of the descriptors that connections leave, and 1 where none of
+        these is in use. A new `descriptor` is the lowest free one. A part less than 1 is logged, at
+        most every FILES_LOG_SECONDS."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
             return 1.0
@@ -151,7 +170,14 @@ class OpenFiles:
             return 1.0
         self._refused += 1
         if (now := time.monotonic()) >= self._log_at:
-            log.error(FILES_USED_UP, FILES.name, os.getpid(), limit, FILES.remedy, extra={"connections": self._refused})
+            log.error(
+                FILES_USED_UP,
+                FILES.name,
+                os.getpid(),
+                limit,
+                FILES.remedy,
+                extra={"connections": self._refused},
+            )
             self._refused, self._log_at = 0, now + FILES_LOG_SECONDS
         return part
 
@@ -160,8 +186,8 @@ open_files = OpenFiles()
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds, which cancels the task of a request whose client disconnects. `check` is to be called
-    about twice per second."""
+    """uvicorn's protocol with bounds, which cancels the task of a request whose client disconnects.
+    `check` is to be called about twice per second."""
 
     def __init__(self, *arguments: Any, unfinished: UnfinishedRequests, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -171,7 +197,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.time() + IDLE_SECONDS
         self._refused = False
         self._refusal = b""  # that is still to be sent
-        self._answering: RequestResponseCycle | None = None  # `cycle` is that of the request which came last
+        # `cycle` is that of the request which came last
+        self._answering: RequestResponseCycle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -200,8 +227,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._unfinished.add(self, len(data))
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Reads a request again without its offer of another protocol (Java's HttpClient): the parser skips its body."""
-        first = b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        """Reads a request again without its offer of another protocol (Java's HttpClient): the
+        parser skips its body."""
+        first = b"%b %b HTTP/%b" % (
+            self.parser.get_method(),
+            self.url,
+            self.parser.get_http_version().encode(),
+        )
         lines = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         self.parser = HttpRequestParser(self)
         self.data_received(b"\r\n".join([first, *lines, b"", b""]) + rest)
@@ -268,7 +300,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._part, self._received = None, 0
             self._unfinished.remove(self)
             super().on_message_complete()
-            if not self.pipeline:  # uvicorn pauses within a large body, and would not see that the client goes
+            # uvicorn pauses within a large body, and would not see that the client goes
+            if not self.pipeline:
                 self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -297,7 +330,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self.refuse(431, f"The head of the request is over the limit of {HEAD_BYTES:,} bytes.")
 
     def check(self, now: float) -> None:
-        """Ends a connection whose client is too slow, or has gone while reading is paused because requests wait."""
+        """Ends a connection whose client is too slow, or has gone while reading is paused because
+        requests wait."""
         if self.transport.is_closing():
             return
         if self.flow.read_paused:
@@ -311,7 +345,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._unfinished.remove(self)
         self.pipeline.clear()
-        if self._answering is not None and self._task is not None and not self._answering.response_complete:
+        if (
+            self._answering is not None
+            and self._task is not None
+            and not self._answering.response_complete
+        ):
             self._answering.disconnected = True
             self._task.cancel()
         super().connection_lost(exc)
@@ -323,12 +361,21 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = True
         identity = os.urandom(16).hex()
         if logged:
-            log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
+            log.info(
+                "connection refused: %s", sentence, extra={"status": status, "request_id": identity}
+            )
         body = orjson.dumps({"error": sentence})
-        head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nX-Request-Id: {identity}\r\n"
+        head = (
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nX-Request-Id: "
+            f"{identity}\r\n"
+        )
         head += "Retry-After: 1\r\n" if status == 503 else ""
-        self._refusal = STATUS_LINE[status] + head.encode("ascii") + b"Connection: close\r\n\r\n" + body
-        answered = self._answering if self._answering and not self._answering.response_complete else None
+        self._refusal = (
+            STATUS_LINE[status] + head.encode("ascii") + b"Connection: close\r\n\r\n" + body
+        )
+        answered = (
+            self._answering if self._answering and not self._answering.response_complete else None
+        )
         if self._part == "body" and self.pipeline:
             self.pipeline.popleft()  # the refused request
         elif answered and self._part == "body" and answered.response_started:
@@ -347,7 +394,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def has_gone(transport: asyncio.Transport) -> bool:
-    """Returns whether the client has closed the connection, also where what it sent before has not been read."""
+    """Returns whether the client has closed the connection, also where what it sent before has not
+    been read."""
     waiting = select.poll()
     waiting.register(transport.get_extra_info("socket").fileno(), getattr(select, "POLLRDHUP", 0))
     return bool(waiting.poll(0))

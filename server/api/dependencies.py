@@ -32,18 +32,21 @@ def services_of(request: Request) -> Services:
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """Returns the first header of a name; that there is none is known without a search through all."""
+    """Returns the first header of a name; that there is none is known without a search through
+    all."""
     exchange = request.scope.get(EXCHANGE)
     if exchange is not None and name not in exchange.headers:
         return None
     return request.headers.get(name.decode())
 
 
-async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
+async def enter(
+    request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1
+) -> Caller:
     """Checks the caller's key, counts the request and its characters, and returns the caller.
 
-    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key), or in Google's
-    `X-Goog-Api-Key`. Raises Forbidden, Overloaded or TextTooLong.
+    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key), or
+    in Google's `X-Goog-Api-Key`. Raises Forbidden, Overloaded or TextTooLong.
     """
     services = services_of(request)
     client = request.scope.get("client")
@@ -52,13 +55,18 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     caller = await services.authenticator.identify(key, client[0] if client else "")
     if caller.key is not None:
         request.scope.get(LOG_FIELDS, {})["key"] = caller.key.id
-    if storage_of(request, caller) == "none" and (exchange := request.scope.get(EXCHANGE)) is not None:
+    if (
+        storage_of(request, caller) == "none"
+        and (exchange := request.scope.get(EXCHANGE)) is not None
+    ):
         exchange.is_forgotten = True
     await services.rate_limiter.count(caller, requests, characters)
     return caller
 
 
-async def admit(request: Request, texts: Sequence[str], api_key: str | None, name: str = "q") -> Caller:
+async def admit(
+    request: Request, texts: Sequence[str], api_key: str | None, name: str = "q"
+) -> Caller:
     """Checks the texts of the parameter `name`, and enters. Raises AttentiveError."""
     check_texts(tuple(texts), services_of(request).settings, name=name)
     return await enter(request, sum(map(len, texts)), api_key)
@@ -67,8 +75,8 @@ async def admit(request: Request, texts: Sequence[str], api_key: str | None, nam
 def deadline(request: Request, limit: float, field: float | None = None) -> float:
     """Returns the time limit of a request on the monotonic clock, in seconds.
 
-    The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all in seconds. Raises
-    InvalidRequest for a header that is not a positive number.
+    The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all
+    in seconds. Raises InvalidRequest for a header that is not a positive number.
     """
     if (given := header(request, b"x-request-timeout")) is not None:
         try:
@@ -82,8 +90,9 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
 
 
 def storage_of(request: Request, caller: Caller) -> Storage:
-    """Returns what may be stored of a request and taken from the cache, by its caller's key and its `Cache-Control`:
-    with no-store nothing is stored, and with no-cache the text is translated again."""
+    """Returns what may be stored of a request and taken from the cache, by its caller's key and its
+    `Cache-Control`: with no-store nothing is stored, and with no-cache the text is translated
+    again."""
     if not caller.remembered:
         return "none"
     if header(request, b"cache-control") is None:
@@ -94,8 +103,8 @@ def storage_of(request: Request, caller: Caller) -> Storage:
 
 
 def translation_request(request: Request, caller: Caller, **fields: Any) -> TranslationRequest:
-    """Returns a request of `caller` with these fields, and what its headers say. Unless the fields say otherwise, it has the
-    options and the time limit of the settings."""
+    """Returns a request of `caller` with these fields, and what its headers say. Unless the fields
+    say otherwise, it has the options and the time limit of the settings."""
     settings = services_of(request).settings
     if "options" not in fields:
         fields["options"] = default_options(settings)
@@ -120,52 +129,73 @@ def reader_languages(request: Request) -> tuple[str, ...]:
 def accepted_languages(header: str | None) -> tuple[str, ...]:
     """Returns the codes of an Accept-Language header, at most five, without their weights."""
     parts = (header or "")[:200].split(",")[:5]
-    return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
+    return tuple(
+        [code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"]
+    )
 
 
 async def glossary_terms(
     request: Request, caller: Caller, ids: Sequence[str], source: str | None, target: str
 ) -> TermIndex | None:
-    """Returns the terms of the glossaries for a language pair; None without ids. Raises NotFound, UnsupportedLanguage,
-    or InvalidRequest if the source language is not named or a glossary lacks the pair."""
+    """Returns the terms of the glossaries for a language pair; None without ids. Raises NotFound,
+    UnsupportedLanguage, or InvalidRequest if the source language is not named or a glossary lacks
+    the pair."""
     if not ids:
         return None
     if source is None or source.strip().lower() in ("", AUTO):
         raise InvalidRequest("A glossary needs the source language; name it.")
     services = services_of(request)
     catalog = services.translator.catalog
-    return await services.glossaries.terms(caller.owner, ids, catalog.source(source), catalog.target(target))
+    return await services.glossaries.terms(
+        caller.owner, ids, catalog.source(source), catalog.target(target)
+    )
 
 
 async def inline_or_stored(
-    request: Request, caller: Caller, glossary: str | Sequence[GlossaryPair] | None, source: str, target: str
+    request: Request,
+    caller: Caller,
+    glossary: str | Sequence[GlossaryPair] | None,
+    source: str,
+    target: str,
 ) -> TermIndex | None:
     """Returns the terms of the parameter `glossary`: an id, or pairs."""
     if glossary is None or isinstance(glossary, str):
         return await glossary_terms(request, caller, [glossary] if glossary else [], source, target)
-    entries = [Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()]
+    entries = [
+        Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()
+    ]
     return TermIndex(entries) if entries else None
 
 
-def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1, name: str = "q") -> None:
-    """Checks the number and the length of texts, and the length times the beam width that the request chose, against
-    the settings. `name` is that of their parameter. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
+def check_texts(
+    texts: tuple[str, ...], settings: Settings, beam_size: int = 1, name: str = "q"
+) -> None:
+    """Checks the number and the length of texts, and the length times the beam width that the
+    request chose, against the settings. `name` is that of their parameter. Raises InvalidRequest,
+    TextTooLong or PayloadTooLarge."""
     if not texts or texts == ("",):
         raise InvalidRequest(f"Invalid request: missing {name} parameter")
     if len(texts) > settings.list_limit:
-        raise TextTooLong(f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.list_limit})")
+        raise TextTooLong(
+            f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.list_limit})"
+        )
     if (size := sum(map(len, texts))) > settings.char_limit:
-        raise TextTooLong(f"Invalid request: request ({size}) exceeds text limit ({settings.char_limit})")
+        raise TextTooLong(
+            f"Invalid request: request ({size}) exceeds text limit ({settings.char_limit})"
+        )
     if beam_size == 1:  # the limit below is at least `char_limit`
         return
     limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))
     if size * beam_size > limit:
         raise PayloadTooLarge(
-            f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "
+            f"{size:,} characters with a beam width of {beam_size} are over the limit of "
+            f"{limit // beam_size:,} for this "
             "beam width; send less text, a smaller beam_size or no reranking."
         )
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Returns a JSON response; numpy arrays and dataclasses are serialized."""
-    return Response(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
+    return Response(
+        orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json"
+    )

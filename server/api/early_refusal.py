@@ -1,4 +1,5 @@
-"""Rejects requests before their bodies are parsed while there is no room for them, so that a rejection costs little."""
+"""Rejects requests before their bodies are parsed while there is no room for them, so that a
+rejection costs little."""
 
 from __future__ import annotations
 
@@ -23,13 +24,16 @@ ENVELOPE = 40
 
 
 class EarlyRefusal:
-    """Returns Overloaded for a request by one of `routes` that would find no room, else None; the name of a route says what it
-    does. It passes requests that may be answered from the result cache."""
+    """Returns Overloaded for a request by one of `routes` that would find no room, else None; the
+    name of a route says what it does. It passes requests that may be answered from the result
+    cache."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
         self._services = services
         admissions = {"translate": self._text, "translate_file": self._file}
-        admissions |= dict.fromkeys(("attention", "tensors", "encoder", "score", "align", "live", "traced"), self._look)
+        admissions |= dict.fromkeys(
+            ("attention", "tensors", "encoder", "score", "align", "live", "traced"), self._look
+        )
         self._routes = {
             (method, route.path): (route, admissions[route.name])
             for route in routes
@@ -39,8 +43,12 @@ class EarlyRefusal:
 
     def _text(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
-        kinds: tuple[WorkKind, ...] = ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
-        return admission.refusal(max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds)
+        kinds: tuple[WorkKind, ...] = (
+            ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
+        )
+        return admission.refusal(
+            max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds
+        )
 
     def _file(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         documents = self._services.documents
@@ -48,7 +56,8 @@ class EarlyRefusal:
 
     def _look(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
-        return admission.refusal(admission.prices[1], caller, None, "look")  # does not know its requests again
+        # does not know its requests again
+        return admission.refusal(admission.prices[1], caller, None, "look")
 
     def __call__(self, scope: Scope, body: bytes) -> Overloaded | None:
         if (found := self._routes.get((scope["method"], path_of(scope)))) is None:

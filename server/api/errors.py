@@ -37,7 +37,8 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 EXHAUSTED_RETRY_AFTER = "5"
 LOG_FIELDS = "attentive.log"
-"""Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and why it was refused."""
+"""Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and
+why it was refused."""
 BODY = "attentive.body"
 """Key in ASGI's scope of the whole body, where it has been read."""
 COMPRESSED = "The body has the content encoding {}; send it without one."
@@ -57,14 +58,17 @@ DEEPLX = "/deeplx"
 """Prefix of the paths of DeepLX's interface."""
 DEEPL_QUOTA = 456
 """DeepL's status for a key without characters."""
-NOT_OFFERED = "This server does not have this function of DeepL's interface, or the address is wrong."
+NOT_OFFERED = (
+    "This server does not have this function of DeepL's interface, or the address is wrong."
+)
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 """Beginning of pydantic's messages, in whose place the name of the parameter is put."""
 
 
 def body_of(path: str, status: int, message: str) -> dict[str, object]:
-    """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix the path is."""
+    """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix
+    the path is."""
     if path.startswith(DEEPL):
         return {"message": message}
     if path.startswith(DEEPLX):
@@ -78,27 +82,39 @@ def body_of(path: str, status: int, message: str) -> dict[str, object]:
 
 
 def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Returns status, one sentence and further headers. An unexpected exception is logged and is a 500 without
-    details, or a 503 where the operating system refused a file, space, memory or a thread."""
+    """Returns status, one sentence and further headers. An unexpected exception is logged and is a
+    500 without details, or a 503 where the operating system refused a file, space, memory or a
+    thread."""
     if isinstance(error, errors.AttentiveError):
-        headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
+        headers = (
+            {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
+        )
         return STATUS[type(error)], error.message, headers
     if isinstance(error, TimeoutError):
         return 504, errors.TIME_PASSED, {}
     if isinstance(error, RequestValidationError):
         return 400, validation_message(error.errors()), {}
     if isinstance(error, HTTPException):
-        message = ROUTING.get(error.status_code) or str(error.detail) or HTTPStatus(error.status_code).phrase
+        message = (
+            ROUTING.get(error.status_code)
+            or str(error.detail)
+            or HTTPStatus(error.status_code).phrase
+        )
         return error.status_code, message, dict(error.headers or {})
     if (resource := errors.exhausted(error)) is not None:
         log.error("out of %s: %s", *resource, exc_info=error)
-        return 503, f"The server is out of {resource.name}; try again later.", {"Retry-After": EXHAUSTED_RETRY_AFTER}
+        return (
+            503,
+            f"The server is out of {resource.name}; try again later.",
+            {"Retry-After": EXHAUSTED_RETRY_AFTER},
+        )
     log.error("unexpected error", exc_info=error)
     return 500, "Something went wrong on the server; its log says what.", {}
 
 
 def in_words_of(path: str, error: Exception, message: str) -> str:
-    """Returns the message in the words of DeepL or LibreTranslate, where their clients look for them."""
+    """Returns the message in the words of DeepL or LibreTranslate, where their clients look for
+    them."""
     if isinstance(error, errors.UnsupportedLanguage) and error.role:
         if path.startswith(DEEPL):
             return f"Value for '{error.role}_lang' not supported: {message}"
@@ -115,19 +131,27 @@ def in_words_of(path: str, error: Exception, message: str) -> str:
 
 
 def validation_message(problems: Sequence[Any]) -> str:
-    """Returns pydantic's errors of the first wrong parameter as one sentence with its name, without its value.
+    """Returns pydantic's errors of the first wrong parameter as one sentence with its name, without
+    its value.
 
-    A parameter of several types has an error for each of them; those deepest within the value count. The name of a value in
-    a list has its index, as in `q[1]`.
+    A parameter of several types has an error for each of them; those deepest within the value
+    count. The name of a value in a list has its index, as in `q[1]`.
     """
     places = [
-        [part for part in problem["loc"] if part not in ("body", "query", "header", "path")] for problem in problems
+        [part for part in problem["loc"] if part not in ("body", "query", "header", "path")]
+        for problem in problems
     ]
     depth = max(len(place) for place in places if place[:1] == places[0][:1])
-    chosen = [number for number, place in enumerate(places) if place[:1] == places[0][:1] and len(place) == depth]
+    chosen = [
+        number
+        for number, place in enumerate(places)
+        if place[:1] == places[0][:1] and len(place) == depth
+    ]
     first, *inner = places[chosen[0]] or ["parameters"]
     index = next((number for number, part in enumerate(inner) if isinstance(part, int)), len(inner))
-    name = "".join([first, *(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[index:])])
+    name = "".join(
+        [first, *(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[index:])]
+    )
     if problems[chosen[0]]["type"] == "missing":
         return f"Invalid request: missing {name} parameter"
     if name == "alternatives" and problems[chosen[0]]["type"] == "int_parsing":
@@ -145,7 +169,8 @@ def path_of(scope: Scope) -> str:
 def error_response(scope: Scope, error: Exception) -> Response:
     """Returns the response to a request that raised `error`."""
     path = path_of(scope)
-    if isinstance(error, errors.RetryLater | errors.Forbidden):  # messages that contain nothing of the request
+    # messages that contain nothing of the request
+    if isinstance(error, errors.RetryLater | errors.Forbidden):
         reason = error.reason if isinstance(error, errors.Overloaded) else type(error).__name__
         known = {"key": error.key} if isinstance(error, errors.Forbidden) and error.key else {}
         scope.get(LOG_FIELDS, {}).update(known, reason=reason, detail=error.message)
@@ -156,7 +181,8 @@ def error_response(scope: Scope, error: Exception) -> Response:
 
 @kept(1024)
 def _overloaded(path: str, message: str, retry_after: int) -> Response:
-    """Returns a response that may be sent again: under load they are many, and few different ones."""
+    """Returns a response that may be sent again: under load they are many, and few different
+    ones."""
     return _response(path, errors.Overloaded(message, retry_after))
 
 
@@ -165,4 +191,6 @@ def _response(path: str, error: Exception) -> Response:
     message = in_words_of(path, error, message)
     if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):
         status = DEEPL_QUOTA
-    return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")
+    return Response(
+        orjson.dumps(body_of(path, status, message)), status, headers, "application/json"
+    )

@@ -1,4 +1,5 @@
-"""The OpenAPI document: FastAPI's own, without its validation errors and with the forms that bodies may have too."""
+"""The OpenAPI document: FastAPI's own, without its validation errors and with the forms that bodies
+may have too."""
 
 from __future__ import annotations
 
@@ -25,17 +26,25 @@ ERRORS = {
 """Description of each error status."""
 WORK = (400, 403, 413, 415, 429, 503, 504)
 """Errors of the routes that use a worker."""
-ANYWHERE = "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
+ANYWHERE = (
+    "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
+)
 FOREIGN = frozenset({"DeepL", "Google v2", "Extensions"})
 """Tags of interfaces whose authors describe the answers."""
-SECURITY = {"type": "http", "scheme": "bearer", "description": "API key, or the admin key for `/admin/reload`."}
+SECURITY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "API key, or the admin key for `/admin/reload`.",
+}
 Json = dict[str, Any]
 Responses = dict[int | str, Json]
 
 
 def errors(*statuses: int) -> Responses:
     """Returns `responses` of a route for these statuses."""
-    responses: Responses = {status: {"model": ErrorAnswer, "description": ERRORS[status]} for status in statuses}
+    responses: Responses = {
+        status: {"model": ErrorAnswer, "description": ERRORS[status]} for status in statuses
+    }
     for status in {429, 503}.intersection(statuses):
         responses[status]["headers"] = {"Retry-After": RETRY_AFTER}
     return responses
@@ -48,20 +57,29 @@ def content(*media_types: str) -> Json:
 
 def document(app: FastAPI) -> Json:
     """Returns the OpenAPI document of the application."""
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
     schemas = document["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     document["components"]["securitySchemes"] = {"key": SECURITY}
     document["security"] = [{}, {"key": []}]
-    for operation in (operation for methods in document["paths"].values() for operation in methods.values()):
-        operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
+    for operation in (
+        operation for methods in document["paths"].values() for operation in methods.values()
+    ):
+        # FastAPI's status of validation errors, which are 400 here
+        operation["responses"].pop("422", None)
         if FOREIGN.intersection(operation["tags"]):
-            operation["responses"]["default"] = {"description": "An error, as the followed interface describes it."}
+            operation["responses"]["default"] = {
+                "description": "An error, as the followed interface describes it."
+            }
         bodies = operation.get("requestBody", {}).get("content", {})
         if body := bodies.get("application/json"):
             fields = schemas[body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"].items()
-            body["example"] = {name: field["examples"][0] for name, field in fields if field.get("examples")}
+            body["example"] = {
+                name: field["examples"][0] for name, field in fields if field.get("examples")
+            }
             bodies |= {FORM: body, MULTIPART: body}
             operation["description"] = f"{operation.get('description', '')}\n\n{ANYWHERE}".strip()
     return document

@@ -31,16 +31,18 @@ MULTIPART = "multipart/form-data"
 class ParameterRoute(APIRoute):
     """A route that accepts its parameters as JSON, as a form and in the query string.
 
-    A function has one model of parameters: as the body, marked `File()` for a multipart form with one file, or marked
-    `Query()` if the method is GET or DELETE. The marks are for the documentation. The model is validated here: FastAPI would
-    read the body once more, and solve dependencies, which no route has.
+    A function has one model of parameters: as the body, marked `File()` for a multipart form with
+    one file, or marked `Query()` if the method is GET or DELETE. The marks are for the
+    documentation. The model is validated here: FastAPI would read the body once more, and solve
+    dependencies, which no route has.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         fields = [*self.dependant.query_params, *self.dependant.body_params]
         self.validates = bool(fields)
-        """Whether the model is validated here; a function without parameters is a route of FastAPI."""
+        """Whether the model is validated here; a function without parameters is a route of
+        FastAPI."""
         if fields:
             [self._field] = fields
             self.app = self._run
@@ -62,35 +64,47 @@ class ParameterRoute(APIRoute):
         parameters, problems = self._field.validate(await read(request), {}, loc=("body",))
         if problems:
             raise RequestValidationError(problems)
-        response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
+        response: Response = await self.endpoint(
+            request=request, parameters=parameters, **request.path_params
+        )
         return response
 
 
 def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], ParameterRoute]:
-    """Returns the routes that validate their parameters themselves and whose paths have none, by method and path."""
+    """Returns the routes that validate their parameters themselves and whose paths have none, by
+    method and path."""
     found: dict[tuple[str, str], ParameterRoute] = {}
     for route in routes:
         if isinstance(route, ParameterRoute) and route.validates and not route.param_convertors:
             for method in route.methods or ():
                 scope = {"type": "http", "method": method, "path": route.path}
-                if next(other for other in routes if other.matches(dict(scope))[0] == Match.FULL) is route:
+                if (
+                    next(other for other in routes if other.matches(dict(scope))[0] == Match.FULL)
+                    is route
+                ):
                     found[method, route.path] = route
     return found
 
 
 async def uploaded(request: Request) -> dict[str, Any]:
-    """Returns the file and the other fields of a multipart form by name, without those that are empty. Raises
-    UnsupportedMediaType for another body."""
+    """Returns the file and the other fields of a multipart form by name, without those that are
+    empty. Raises UnsupportedMediaType for another body."""
     if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
         raise UnsupportedMediaType("Send the file as multipart/form-data.")
     form = await request.form(max_files=1, max_fields=100)
-    return {name: value for name, value in form.items() if (value if isinstance(value, str) else value.filename)}
+    return {
+        name: value
+        for name, value in form.items()
+        if (value if isinstance(value, str) else value.filename)
+    }
 
 
 async def merged(request: Request) -> dict[str, Any]:
-    """Returns the parameters by name; the body takes precedence over the query string. A repeated one is a list.
+    """Returns the parameters by name; the body takes precedence over the query string. A repeated
+    one is a list.
 
-    Raises InvalidRequest with one sentence, or UnsupportedMediaType for a body that is neither JSON nor a form.
+    Raises InvalidRequest with one sentence, or UnsupportedMediaType for a body that is neither JSON
+    nor a form.
     """
     query = request.scope["query_string"]
     values = decoded_pairs(query) if query else {}
@@ -103,25 +117,31 @@ async def merged(request: Request) -> dict[str, Any]:
             values |= decoded_pairs(body)
         elif kind == MULTIPART:
             form = await request.form(max_files=16, max_fields=FIELDS_LIMIT)  # files are ignored
-            values |= gathered([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
+            values |= gathered(
+                [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+            )
         else:
             raise UnsupportedMediaType("Send the parameters as application/json or as a form.")
     return values
 
 
 def accepted_media(accept: str, offered: Sequence[str]) -> str:
-    """Returns the first media type of `offered` that the header `Accept` names, or the first. Qualities are not read."""
+    """Returns the first media type of `offered` that the header `Accept` names, or the first.
+    Qualities are not read."""
     return next((media for media in offered if media in accept.lower()), offered[0])
 
 
 def prefers_html(request: Request) -> bool:
     """Returns whether the client is a browser."""
-    return accepted_media(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html"
+    return (
+        accepted_media(request.headers.get("accept", ""), ("application/json", "text/html"))
+        == "text/html"
+    )
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Returns the members of a JSON object without those that are null, which client libraries send for parameters that are
-    not given. Raises InvalidRequest."""
+    """Returns the members of a JSON object without those that are null, which client libraries send
+    for parameters that are not given. Raises InvalidRequest."""
     try:
         values = orjson.loads(body.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
@@ -131,18 +151,22 @@ def json_object(body: bytes) -> dict[str, Any]:
             if body.startswith(GZIP):
                 raise UnsupportedMediaType(COMPRESSED.format("gzip")) from None
             raise InvalidRequest(f"The body is not UTF-8 at byte {fault.start}.") from None
-        raise InvalidRequest(f"Invalid JSON format: {str(error).split(':')[0]} at byte {error.pos}.") from None
+        raise InvalidRequest(
+            f"Invalid JSON format: {str(error).split(':')[0]} at byte {error.pos}."
+        ) from None
     if not isinstance(values, dict):
         raise InvalidRequest("The JSON body must be an object.")
     return {name: value for name, value in values.items() if value is not None}
 
 
 def decoded_pairs(encoded: bytes) -> dict[str, Any]:
-    """Returns the parameters of a query string or urlencoded form. Characters may also be UTF-8 that is not
-    percent-encoded, as `curl -d` sends them. Raises InvalidRequest."""
+    """Returns the parameters of a query string or urlencoded form. Characters may also be UTF-8
+    that is not percent-encoded, as `curl -d` sends them. Raises InvalidRequest."""
     try:
         text = encoded.decode()
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT)
+        pairs = parse_qsl(
+            text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT
+        )
     except UnicodeDecodeError:
         raise InvalidRequest("The parameters are not UTF-8.") from None
     except ValueError:
@@ -151,13 +175,17 @@ def decoded_pairs(encoded: bytes) -> dict[str, Any]:
 
 
 def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`, and `name[0]`, `name[0].field`
-    and `name[0][field]` are the items of a list and their fields."""
+    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`, and
+    `name[0]`, `name[0].field` and `name[0][field]` are the items of a list and their fields."""
     values: dict[str, Any] = {}
     lists: dict[str, dict[int, Any]] = {}
     for written, value in pairs:
         if match := INDEXED.fullmatch(written):
-            items, index, field = lists.setdefault(match[1], {}), int(match[2]), match[3] or match[4]
+            items, index, field = (
+                lists.setdefault(match[1], {}),
+                int(match[2]),
+                match[3] or match[4],
+            )
             item = items.setdefault(index, {} if field else value)
             if field and isinstance(item, dict):
                 item[field] = value
@@ -169,4 +197,6 @@ def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
             values[name].append(value)
         else:
             values[name] = [values[name], value]
-    return values | {name: [items[index] for index in sorted(items)] for name, items in lists.items()}
+    return values | {
+        name: [items[index] for index in sorted(items)] for name, items in lists.items()
+    }

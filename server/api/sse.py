@@ -1,4 +1,5 @@
-"""Server-sent events of a translation: sentences in order as they finish, tokens on request, then the whole answer."""
+"""Server-sent events of a translation: sentences in order as they finish, tokens on request, then
+the whole answer."""
 
 from __future__ import annotations
 
@@ -28,10 +29,11 @@ async def stream(
     tokens: bool,
     finish: Callable[[list[Translation]], dict[str, Any]],
 ) -> Response:
-    """Returns a response with the events `sentence`, `tokens` (with the target so far), and at the end `translation`
-    (with the body that `finish` returns) or `error`.
+    """Returns a response with the events `sentence`, `tokens` (with the target so far), and at the
+    end `translation` (with the body that `finish` returns) or `error`.
 
-    Exceptions before the first event are raised, so that the response has their status. A disconnect cancels the work.
+    Exceptions before the first event are raised, so that the response has their status. A
+    disconnect cancels the work.
     """
     queue: Queue = asyncio.Queue()
     progress = listener(queue, tokens)
@@ -44,26 +46,38 @@ async def stream(
     except BaseException:
         work.cancel()
         raise
-    return StreamingResponse(events(first, queue, work, finish), media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(
+        events(first, queue, work, finish), media_type="text/event-stream", headers=HEADERS
+    )
 
 
 def listener(queue: Queue, tokens: bool) -> ProgressListener:
     """Returns a listener that puts events into the queue."""
 
     def on_sentence(text: int, number: int, sentence: Sentence) -> None:
-        data = {"text": text, "sentence": number, "source": sentence.source, "translatedText": sentence.targets[0]}
+        data = {
+            "text": text,
+            "sentence": number,
+            "source": sentence.source,
+            "translatedText": sentence.targets[0],
+        }
         if sentence.flags:
             data["flags"] = sorted(sentence.flags)
         queue.put_nowait(event("sentence", data))
 
     def on_tokens(text: int, number: int, target: str) -> None:
-        queue.put_nowait(event("tokens", {"text": text, "sentence": number, "translatedText": target}))
+        queue.put_nowait(
+            event("tokens", {"text": text, "sentence": number, "translatedText": target})
+        )
 
     return ProgressListener(on_sentence, on_tokens if tokens else None)
 
 
 async def events(
-    first: bytes | None, queue: Queue, work: Work, finish: Callable[[list[Translation]], dict[str, Any]]
+    first: bytes | None,
+    queue: Queue,
+    work: Work,
+    finish: Callable[[list[Translation]], dict[str, Any]],
 ) -> AsyncIterator[bytes]:
     """Yields the events of the queue up to None, then the last event."""
     try:
@@ -73,7 +87,8 @@ async def events(
             entry = await next_entry(queue)
         try:
             yield event("translation", finish(await work))
-        except (AttentiveError, TimeoutError) as error:  # the status line is sent, so the error is an event
+        except (AttentiveError, TimeoutError) as error:
+            # The status line is sent, so the error is an event.
             status, message, _ = status_and_message(error)
             yield event("error", {"error": message, "status": status})
     finally:

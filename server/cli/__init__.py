@@ -1,4 +1,6 @@
-"""The commands of `attentive`: one file each, with NAME, HELP, add_arguments(parser) and run(arguments) -> exit status.
+"""The commands of `attentive`: one file each, with NAME, HELP, add_arguments(parser) and
+run(arguments) -> exit status.
 
-A command imports only the modules it uses, so that `attentive models` starts without those of `attentive serve`.
+A command imports only the modules it uses, so that `attentive models` starts without those of
+`attentive serve`.
 """

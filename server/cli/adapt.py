@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from training.adaptation.judgement import Sentence
 
 NAME = "adapt"
-HELP = "Adapt a model to translation memories: written as a new model if it is better for them and no worse otherwise."
+HELP = (
+    "Adapt a model to translation memories: written as a new model if it is better for them and no "
+    "worse otherwise."
+)
 AT_ONCE = 64
 """Texts that are translated together."""
 MOST_GENERAL, EXAMPLES = 200, 10
@@ -51,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_direction(parser, "Language of the sources.")
     parser.add_argument("--name", required=True, help="Name of the new model.")
     parser.add_argument(
-        "--minutes", type=float, default=30.0, metavar="N", help="Time for training and judgement. [default: 30]"
+        "--minutes",
+        type=float,
+        default=30.0,
+        metavar="N",
+        help="Time for training and judgement. [default: 30]",
     )
     parser.add_argument(
         "--general",
@@ -61,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="Files with general pairs, which must not get worse. They are not trained on.",
     )
-    parser.add_argument("--force", action="store_true", help="Write the model in any case; its card says why not.")
+    parser.add_argument(
+        "--force", action="store_true", help="Write the model in any case; its card says why not."
+    )
     add_flags(parser, FLAGS)
 
 
@@ -72,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "sacrebleu"):
             raise
-        raise AttentiveError('This needs PyTorch and sacrebleu: pip install "attentive-server[train]".') from None
+        raise AttentiveError(
+            'This needs PyTorch and sacrebleu: pip install "attentive-server[train]".'
+        ) from None
 
     settings = local_settings(arguments)
     base, target = find(arguments, settings)
@@ -111,12 +122,16 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     write(adapted, base, arguments.memories, reasons, target)
     shutil.rmtree(work)
-    print(f"{target}: for requests with its name as `model`; `attentive serve --prefer {target.name}` uses it for all.")
+    print(
+        f"{target}: for requests with its name as `model`; `attentive serve --prefer "
+        f"{target.name}` uses it for all."
+    )
     return 0
 
 
 def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder, Path]:
-    """Returns the model to adapt and the folder to write. The languages get the model's codes. Raises InvalidRequest."""
+    """Returns the model to adapt and the folder to write. The languages get the model's codes.
+    Raises InvalidRequest."""
     model = find_model(settings, arguments.model)
     codes = {code for pair in model.pairs for code in pair}
     arguments.source, arguments.target = (
@@ -124,19 +139,27 @@ def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder
     )
     if (arguments.source, arguments.target) not in model.pairs:
         pairs = shortened(model.pairs)
-        raise InvalidRequest(f"{model.name} does not translate {arguments.source}-{arguments.target}; it has {pairs}.")
+        raise InvalidRequest(
+            f"{model.name} does not translate {arguments.source}-{arguments.target}; it has "
+            f"{pairs}."
+        )
     if not arguments.minutes > 0:
         raise InvalidRequest("--minutes must be a positive number.")
     try:
         if arguments.name and (settings.weights / arguments.name).exists():
-            raise FolderError(f"There is a model {arguments.name!r} already; choose another --name.")
-        return read_folder(model.folder), new_folder(settings.weights, arguments.name, replace=False)
+            raise FolderError(
+                f"There is a model {arguments.name!r} already; choose another --name."
+            )
+        return read_folder(model.folder), new_folder(
+            settings.weights, arguments.name, replace=False
+        )
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pair], list[Sentence]]:
-    """Returns the pairs to train on and the sentences that judge. Raises InvalidRequest and OSError."""
+    """Returns the pairs to train on and the sentences that judge. Raises InvalidRequest and
+    OSError."""
     from training.adaptation.judgement import Sentence, general_sentences
 
     pairs, dropped = read_memory(arguments.memories, arguments.source, arguments.target)
@@ -144,29 +167,40 @@ def read(arguments: argparse.Namespace) -> tuple[list[Pair], list[Sentence]]:
     left_out = "".join(f"; left out: {number} {reason}" for reason, number in dropped.items())
     print(f"{count} pairs and {len(pairs) - count} terms{left_out}.")
     if count < LEAST_PAIRS:
-        raise InvalidRequest(f"There are {count} pairs to adapt to, and at least {LEAST_PAIRS} are needed.")
+        raise InvalidRequest(
+            f"There are {count} pairs to adapt to, and at least {LEAST_PAIRS} are needed."
+        )
     training, kept = split(pairs)
     general = general_sentences(arguments.source, arguments.target)
     for file in arguments.general:
         sentences, _ = read_memory([file], arguments.source, arguments.target)
         general += [
-            Sentence(pair.source, pair.target, True) for pair in sentences[:: 1 + len(sentences) // MOST_GENERAL]
+            Sentence(pair.source, pair.target, True)
+            for pair in sentences[:: 1 + len(sentences) // MOST_GENERAL]
         ]
     known = {pair.source for pair in pairs}
     general = [sentence for sentence in general if sentence.source not in known]
     missing = "" if general else " There are none for these languages; --general FILE gives some."
     print(
-        f"{len(training)} to train on, {len(kept)} kept for the judgement; {len(general)} general sentences.{missing}"
+        f"{len(training)} to train on, {len(kept)} kept for the judgement; {len(general)} general "
+        f"sentences.{missing}"
     )
     return training, [*general, *(Sentence(pair.source, pair.target) for pair in kept)]
 
 
 async def translate(
-    settings: Settings, folder: Path, direction: tuple[str, str], texts: Sequence[str], seconds: float
+    settings: Settings,
+    folder: Path,
+    direction: tuple[str, str],
+    texts: Sequence[str],
+    seconds: float,
 ) -> list[str]:
-    """Translates texts as a server with this model does: in their order, those for which the seconds suffice, and at least
-    AT_ONCE."""
-    services, began = local_services(settings, catalog=ModelCatalog([read_model(folder)])), time.monotonic()
+    """Translates texts as a server with this model does: in their order, those for which the
+    seconds suffice, and at least AT_ONCE."""
+    services, began = (
+        local_services(settings, catalog=ModelCatalog([read_model(folder)])),
+        time.monotonic(),
+    )
     (source, target), options = direction, default_options(settings)
     translated: list[str] = []
     used = 0.0  # of the sentences or of the seconds, whichever is used up first
@@ -174,10 +208,16 @@ async def translate(
         async with running(services):
             while used < 1.0:
                 chunk = tuple(texts[len(translated) : len(translated) + AT_ONCE])
-                request = TranslationRequest(texts=chunk, source=source, target=target, options=options)
-                translated += [translation.text for translation in await services.translator.translate(request)]
+                request = TranslationRequest(
+                    texts=chunk, source=source, target=target, options=options
+                )
+                translated += [
+                    translation.text for translation in await services.translator.translate(request)
+                ]
                 spent = time.monotonic() - began
-                used = 1.0 if spent >= seconds else max(spent / seconds, len(translated) / len(texts))
+                used = (
+                    1.0 if spent >= seconds else max(spent / seconds, len(translated) / len(texts))
+                )
                 bar.update(used - bar.n)
     return translated
 
@@ -186,14 +226,19 @@ def report(adapted: Adapted) -> None:
     """Prints the scores, and translations that have changed."""
     changed = (row for row in adapted.translations if not row[0].general and row[1] != row[2])
     for sentence, before, after in islice(changed, EXAMPLES):
-        print(f"\nsource: {sentence.source}\nmemory: {sentence.reference}\nbefore: {before}\nafter:  {after}")
+        print(
+            f"\nsource: {sentence.source}\nmemory: {sentence.reference}\nbefore: {before}\nafter:  "
+            f"{after}"
+        )
     print()
     print_table(*adapted.judgement.table())
 
 
-def write(adapted: Adapted, base: ModelFolder, files: Sequence[Path], reasons: Sequence[str], target: Path) -> None:
-    """Completes the folder with the card and the roles of the heads, and moves it to its place. `reasons` are those for which it
-    is written only with --force."""
+def write(
+    adapted: Adapted, base: ModelFolder, files: Sequence[Path], reasons: Sequence[str], target: Path
+) -> None:
+    """Completes the folder with the card and the roles of the heads, and moves it to its place.
+    `reasons` are those for which it is written only with --force."""
     folder, (headings, *rows) = adapted.folder, adapted.judgement.table()
     table = [headings, ("---",) * len(headings), *rows]
     about = f"{base.name} adapted to other texts. " + " ".join(

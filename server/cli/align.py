@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="file",
-        help="Two files of UTF-8 text whose lines belong together, or one TSV, TMX, XLIFF or PO file.",
+        help="Two files of UTF-8 text whose lines belong together, or one TSV, TMX, XLIFF or PO "
+        "file.",
     )
     add_direction(parser, "Language of the sentences.", "Language of the translations.")
     parser.add_argument(
@@ -44,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         default="-",
         metavar="FILE",
-        help="File to write: a line for each pair with its links, such as 0-0 1-2. What a run before has written is kept, and "
+        help="File to write: a line for each pair with its links, such as 0-0 1-2. What a run "
+        "before has written is kept, and "
         "continued. - is standard output. [default: -]",
     )
     parser.add_argument("--model", metavar="NAME", help="Model, as `attentive models` prints it.")
@@ -52,17 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=get_args(AlignmentMethod),
         default="combined",
-        help="combined is more exact, attention faster. A model that cannot compare words has only attention. "
+        help="combined is more exact, attention faster. A model that cannot compare words has only "
+        "attention. "
         "[default: combined]",
     )
-    parser.add_argument("--tokenized", action="store_true", help="The words are those between spaces.")
+    parser.add_argument(
+        "--tokenized", action="store_true", help="The words are those between spaces."
+    )
     parser.add_argument("--probabilities", action="store_true", help="Write links as 0-0:0.98.")
     add_flags(parser, FLAGS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     services = local_services(local_settings(arguments))
-    leg = services.inspector.single_leg(arguments.source, arguments.target, "An alignment", arguments.model)
+    leg = services.inspector.single_leg(
+        arguments.source, arguments.target, "An alignment", arguments.model
+    )
     files, name = arguments.files, arguments.output
     if "-" in files:
         raise InvalidRequest("Pairs are read twice, so they cannot come from standard input.")
@@ -74,8 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"attentive: {total} pairs; left out: {number} {reason}.", file=sys.stderr)
     done = 0 if name == "-" else written_lines(name, arguments.probabilities)
     if done > total:
-        raise InvalidRequest(f"{name} has {done} lines, more than there are pairs; give another --output.")
-    with open_text(name, "a") as output, tqdm(total=total, initial=done, unit=" pairs", disable=None) as bar:
+        raise InvalidRequest(
+            f"{name} has {done} lines, more than there are pairs; give another --output."
+        )
+    with (
+        open_text(name, "a") as output,
+        tqdm(total=total, initial=done, unit=" pairs", disable=None) as bar,
+    ):
 
         async def links(number: int, texts: Texts) -> str:
             try:
@@ -84,11 +96,16 @@ def run(arguments: argparse.Namespace) -> int:
                 bar.write(f"attentive: {error.message}", sys.stderr)
                 return "\n"
             if arguments.probabilities:
-                return " ".join(f"{i}-{j}:{probability:.2f}" for i, j, probability in alignment.links) + "\n"
+                return (
+                    " ".join(f"{i}-{j}:{probability:.2f}" for i, j, probability in alignment.links)
+                    + "\n"
+                )
             return alignment.pharaoh + "\n"
 
         async def write_all() -> None:
-            pairs = islice(enumerate(read(files, (leg.source, leg.target), dropped), start=1), done, None)
+            pairs = islice(
+                enumerate(read(files, (leg.source, leg.target), dropped), start=1), done, None
+            )
             async with running(services):
                 while batch := list(islice(pairs, PAIRS_AT_ONCE)):
                     output.writelines(await gather_or_cancel([links(*pair) for pair in batch]))
@@ -96,18 +113,24 @@ def run(arguments: argparse.Namespace) -> int:
                     bar.update(len(batch))
 
         aligner = TextAligner(
-            services.inspector, leg, arguments.method, between_spaces if arguments.tokenized else word_spans
+            services.inspector,
+            leg,
+            arguments.method,
+            between_spaces if arguments.tokenized else word_spans,
         )
         asyncio.run(write_all())
     return 0
 
 
 def read(files: Sequence[str], languages: Texts, dropped: Counter[str]) -> Iterator[Texts]:
-    """Yields the pairs of two files of lines, or of one with both sides, and counts the `dropped`. Raises InvalidRequest."""
+    """Yields the pairs of two files of lines, or of one with both sides, and counts the `dropped`.
+    Raises InvalidRequest."""
     reader = reader_of(Path(files[0]))
     if len(files) == 1 and reader is not None:
         try:
-            yield from ((pair.source, pair.target) for pair in reader(Path(files[0]), languages, dropped))
+            yield from (
+                (pair.source, pair.target) for pair in reader(Path(files[0]), languages, dropped)
+            )
         except InvalidRequest as error:
             raise InvalidRequest(f"{files[0]}: {error}") from None
         return
@@ -117,19 +140,25 @@ def read(files: Sequence[str], languages: Texts, dropped: Counter[str]) -> Itera
         try:
             yield from zip(utf8_lines(first, files[0]), utf8_lines(second, files[1]), strict=True)
         except ValueError:
-            raise InvalidRequest(f"{files[0]} and {files[1]} have different numbers of lines.") from None
+            raise InvalidRequest(
+                f"{files[0]} and {files[1]} have different numbers of lines."
+            ) from None
 
 
 def written_lines(name: str, probabilities: bool) -> int:
-    """Returns the number of lines of links in a file, and cuts off half a line at its end. Raises InvalidRequest for a file
-    with another content."""
+    """Returns the number of lines of links in a file, and cuts off half a line at its end. Raises
+    InvalidRequest for a file with another content."""
     lines = end = 0
     if Path(name).is_file():
         with Path(name).open("r+b") as file:
             for line in file:
                 whole = line.endswith(b"\n")
-                if not LINKS.issuperset(line) or (whole and line.strip() and (b":" in line) is not probabilities):
-                    raise InvalidRequest(f"{name} has other lines than this command writes; give another --output.")
+                if not LINKS.issuperset(line) or (
+                    whole and line.strip() and (b":" in line) is not probabilities
+                ):
+                    raise InvalidRequest(
+                        f"{name} has other lines than this command writes; give another --output."
+                    )
                 lines, end = lines + whole, end + whole * len(line)
             file.truncate(end)
     return lines

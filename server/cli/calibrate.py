@@ -33,7 +33,10 @@ from server.translation.checks import attention_gap
 from server.translation.types import FAULTS, TranslationRequest
 
 NAME = "calibrate"
-HELP = "Fit the confidence of a model's translations on pairs of sentences, and write confidence.json into its folder."
+HELP = (
+    "Fit the confidence of a model's translations on pairs of sentences, and write confidence.json "
+    "into its folder."
+)
 PAIRS_AT_ONCE = 256
 MEASURED_GAPS = 500
 """Good translations of a direction whose attention is measured."""
@@ -51,10 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="Files NAME.SOURCE-TARGET.tsv, such as dev.en-de.tsv, with a sentence, a tab and its translation in each "
+        help="Files NAME.SOURCE-TARGET.tsv, such as dev.en-de.tsv, with a sentence, a tab and its "
+        "translation in each "
         "line. They are used in both directions. They should not be training text.",
     )
-    parser.add_argument("--limit", type=whole_number(1), metavar="N", help="Use the first N pairs of each file.")
+    parser.add_argument(
+        "--limit", type=whole_number(1), metavar="N", help="Use the first N pairs of each file."
+    )
     add_flags(parser, FLAGS)
 
 
@@ -68,46 +74,65 @@ def run(arguments: argparse.Namespace) -> int:
     confidence = Confidence(weights_hash(model.folder), fitted)
     with atomic_write(model.folder / FILE) as part:
         part.write_text(confidence.to_json(), encoding="utf-8")
-    print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. By cross-validation:")
+    print(
+        f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. By "
+        "cross-validation:"
+    )
     for direction, quality in [(direction, limits.quality) for direction, limits in fitted.items()]:
         print(
-            f"{direction}: {quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), "
-            f"{quality.spearman:.2f} (Spearman), calibration error {quality.calibration_error:.3f}, area under the curve for "
+            f"{direction}: {quality.sentences} sentences, correlation with chrF "
+            f"{quality.pearson:.2f} (Pearson), "
+            f"{quality.spearman:.2f} (Spearman), calibration error "
+            f"{quality.calibration_error:.3f}, area under the curve for "
             f"a chrF below {GOOD_CHRF:.0f} {quality.wrong:.2f}"
         )
     return 0
 
 
 def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = None) -> Pairs:
-    """Returns the pairs of the files in each direction that the model has. Raises InvalidRequest."""
+    """Returns the pairs of the files in each direction that the model has. Raises
+    InvalidRequest."""
     pairs: Pairs = {}
     for file in files:
         direction = file_direction(file, model)
         with open_text(str(file), "r") as stream:
-            lines = [line.rstrip("\r\n") for line in utf8_lines(stream, str(file)) if line.strip()][:limit]
+            lines = [line.rstrip("\r\n") for line in utf8_lines(stream, str(file)) if line.strip()][
+                :limit
+            ]
         rows = [line.split("\t") for line in lines]
-        if wrong := next((number for number, row in enumerate(rows, start=1) if len(row) != 2), None):
-            raise InvalidRequest(f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two.")
+        if wrong := next(
+            (number for number, row in enumerate(rows, start=1) if len(row) != 2), None
+        ):
+            raise InvalidRequest(
+                f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two."
+            )
         if direction in model.pairs:
             pairs.setdefault(direction, []).extend((source, target) for source, target in rows)
         if direction[::-1] in model.pairs:
-            pairs.setdefault(direction[::-1], []).extend((target, source) for source, target in rows)
+            pairs.setdefault(direction[::-1], []).extend(
+                (target, source) for source, target in rows
+            )
     return pairs
 
 
 def file_direction(file: Path, model: ServedModel) -> Direction:
-    """Returns the direction that a file name ends with. Raises InvalidRequest if the model does not have it or its
-    reverse."""
+    """Returns the direction that a file name ends with. Raises InvalidRequest if the model does not
+    have it or its reverse."""
     parts = file.stem.rpartition(".")[2].split("-")
     for at in range(1, len(parts)):
         direction = "-".join(parts[:at]), "-".join(parts[at:])
         if direction in model.pairs or direction[::-1] in model.pairs:
             return direction
-    raise InvalidRequest(f"{file.name} does not end with a direction of {model.name}, as in dev.en-de.tsv.")
+    raise InvalidRequest(
+        f"{file.name} does not end with a direction of {model.name}, as in dev.en-de.tsv."
+    )
 
 
-async def calibrate(services: Services, model: ServedModel, pairs: Pairs) -> dict[str, DirectionLimits]:
-    """Returns the fitted numbers of each direction. Raises InvalidRequest for pairs that do not allow it."""
+async def calibrate(
+    services: Services, model: ServedModel, pairs: Pairs
+) -> dict[str, DirectionLimits]:
+    """Returns the fitted numbers of each direction. Raises InvalidRequest for pairs that do not
+    allow it."""
     fitted = {}
     async with running(services):
         for (source, target), rows in pairs.items():
@@ -119,16 +144,23 @@ async def calibrate(services: Services, model: ServedModel, pairs: Pairs) -> dic
     return fitted
 
 
-async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple[str, str]]) -> list[ScoredTranslation]:
-    """Translates the sources and compares them with their references. Texts of several sentences are left out."""
+async def scored_translations(
+    services: Services, leg: Leg, rows: Sequence[tuple[str, str]]
+) -> list[ScoredTranslation]:
+    """Translates the sources and compares them with their references. Texts of several sentences
+    are left out."""
     try:
         from sacrebleu.metrics.chrf import CHRF
     except ImportError:
-        raise InvalidRequest('This needs sacrebleu: pip install "attentive-server[train]".') from None
+        raise InvalidRequest(
+            'This needs sacrebleu: pip install "attentive-server[train]".'
+        ) from None
     chrf = CHRF()
     scored: list[ScoredTranslation] = []
     measured = 0
-    with tqdm(total=len(rows), unit=" pairs", desc=f"{leg.source}-{leg.target}", disable=None, leave=False) as bar:
+    with tqdm(
+        total=len(rows), unit=" pairs", desc=f"{leg.source}-{leg.target}", disable=None, leave=False
+    ) as bar:
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             batch = rows[start : start + PAIRS_AT_ONCE]
             request = TranslationRequest(
@@ -137,7 +169,9 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 target=leg.target,
                 options=default_options(services.settings),
             )
-            for translation, (_, reference) in zip(await services.translator.translate(request), batch, strict=True):
+            for translation, (_, reference) in zip(
+                await services.translator.translate(request), batch, strict=True
+            ):
                 sentences = translation.legs[0].sentences
                 if len(sentences) != 1 or sentences[0].copied:
                     continue
@@ -147,9 +181,17 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 measured += measure
                 forced = DecodingOptions(target=best.tokens, first_token=leg.first_token)
                 attend = partial(services.engine.answer, leg.model, sentence.ids, forced)
-                gap = await attention_gap(leg, sentence.read, sentence.ids, best.tokens, attend) if measure else None
+                gap = (
+                    await attention_gap(leg, sentence.read, sentence.ids, best.tokens, attend)
+                    if measure
+                    else None
+                )
                 flagged = bool(sentence.flags & FAULTS)
                 length = len(sentence.targets[0])
-                scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), length, score, flagged, gap))
+                scored.append(
+                    ScoredTranslation(
+                        best.token_scores, len(sentence.ids), length, score, flagged, gap
+                    )
+                )
             bar.update(len(batch))
     return scored

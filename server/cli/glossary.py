@@ -1,5 +1,5 @@
-"""`attentive glossary`: creates, lists, shows and deletes glossaries, and imports and exports their entries. A running
-server applies the change at once."""
+"""`attentive glossary`: creates, lists, shows and deletes glossaries, and imports and exports their
+entries. A running server applies the change at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from server.cli.terminal import (
 from server.config import Settings
 from server.errors import NotFound
 from server.glossaries.glossaries import EVERYONE, Glossaries
-from server.glossaries.types import Dictionary, EntriesFormat, Glossary, base_language, read_entries, write_entries
+from server.glossaries.types import (
+    Dictionary,
+    EntriesFormat,
+    Glossary,
+    base_language,
+    read_entries,
+    write_entries,
+)
 from server.store.interface import Store
 from server.store.keys import Keys
 from server.store.open_store import store_of_command
@@ -33,10 +40,15 @@ LANGUAGES = ("Language of the terms.", "Language of the translations.")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="Create a glossary from a file of entries and print its id.")
+    create = actions.add_parser(
+        "create", help="Create a glossary from a file of entries and print its id."
+    )
     create.add_argument("name", help="Name of the glossary.")
     create.add_argument(
-        "--key", default=EVERYONE, metavar="ID", help="Id of the API key that it belongs to. [default: everyone]"
+        "--key",
+        default=EVERYONE,
+        metavar="ID",
+        help="Id of the API key that it belongs to. [default: everyone]",
     )
     add_entries(create)
     listing = actions.add_parser("list", help="List all glossaries.")
@@ -46,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     import_ = actions.add_parser("import", help="Add a file of entries to a glossary.")
     export = actions.add_parser("export", help="Print the entries of a language pair.")
     for action in (show, delete, import_, export):
-        action.add_argument("id", help="Id of the glossary in the output of `attentive glossary list`.")
+        action.add_argument(
+            "id", help="Id of the glossary in the output of `attentive glossary list`."
+        )
     add_entries(import_)
     add_direction(export, *LANGUAGES)
     export.add_argument("--csv", action="store_true", help="Print CSV instead of TSV.")
@@ -56,11 +70,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_entries(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",  # not optional: argparse of Python 3.11 then accepts no file after --from and --to
-        help="UTF-8 file with one entry a line, separated by a tab, or by a comma if its name ends with .csv. - is "
+        help="UTF-8 file with one entry a line, separated by a tab, or by a comma if its name ends "
+        "with .csv. - is "
         "standard input.",
     )
     add_direction(parser, *LANGUAGES)
-    parser.add_argument("--inflected", action="store_true", help="The terms and their translations may be inflected.")
+    parser.add_argument(
+        "--inflected",
+        action="store_true",
+        help="The terms and their translations may be inflected.",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,8 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Carries out one action on the glossaries of the settings. Only `create` makes a database. Raises NotFound for an
-    unknown id."""
+    """Carries out one action on the glossaries of the settings. Only `create` makes a database.
+    Raises NotFound for an unknown id."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         if not store.permanent:
             raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
@@ -80,7 +99,13 @@ async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
             case "create":
                 if arguments.key != EVERYONE:
                     await check_key(arguments.key, store)
-                print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
+                print(
+                    (
+                        await glossaries.create(
+                            arguments.key, arguments.name, [dictionary_of(arguments)]
+                        )
+                    ).id
+                )
             case "list" if arguments.json:
                 print_json([described(glossary) for glossary in await glossaries.of()])
             case "list":
@@ -90,11 +115,22 @@ async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
             case "delete":
                 await glossaries.delete(owner, arguments.id)
             case "import":
-                changed = await glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
-                print(f"{sum([pair.count for pair in changed.dictionaries]):,} entries.", file=sys.stderr)
+                changed = await glossaries.put(
+                    owner, arguments.id, dictionary_of(arguments), merge=True
+                )
+                print(
+                    f"{sum([pair.count for pair in changed.dictionaries]):,} entries.",
+                    file=sys.stderr,
+                )
             case _:
-                dictionary = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
-                print(write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
+                dictionary = await glossaries.dictionary(
+                    owner, arguments.id, arguments.source, arguments.target
+                )
+                print(
+                    write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip(
+                        "\n"
+                    )
+                )
 
 
 async def check_key(id: str, store: Store) -> None:
@@ -120,7 +156,12 @@ def described(glossary: Glossary) -> dict[str, object]:
         "key": glossary.owner or None,
         "created": glossary.created,
         "dictionaries": [
-            {"source": pair.source, "target": pair.target, "entries": pair.count, "exact": pair.exact}
+            {
+                "source": pair.source,
+                "target": pair.target,
+                "entries": pair.count,
+                "exact": pair.exact,
+            }
             for pair in glossary.dictionaries
         ],
     }
@@ -129,5 +170,7 @@ def described(glossary: Glossary) -> dict[str, object]:
 def cells(glossary: Glossary) -> list[str]:
     """Returns the cells of a glossary in the table."""
     created = datetime.fromtimestamp(glossary.created, UTC).strftime("%Y-%m-%d")
-    entries = " ".join([f"{pair.source}-{pair.target}:{pair.count}" for pair in glossary.dictionaries])
+    entries = " ".join(
+        [f"{pair.source}-{pair.target}:{pair.count}" for pair in glossary.dictionaries]
+    )
     return [glossary.id, created, glossary.owner or "everyone", entries or "-", glossary.name]

@@ -38,9 +38,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             f"--{side}",
             metavar="CODES",
             default="",
-            help=f"Codes of the {side} languages, separated by commas. Needed if the model files do not name them.",
+            help=f"Codes of the {side} languages, separated by commas. Needed if the model files "
+            "do not name them.",
         )
-    parser.add_argument("--license", help="Licence of the weights, if the model files do not name it.")
+    parser.add_argument(
+        "--license", help="Licence of the weights, if the model files do not name it."
+    )
     parser.add_argument("--replace", action="store_true", help="Replace a folder of the same name.")
     add_flags(parser, ("weights",))
 
@@ -63,8 +66,8 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
 
 
 def import_from(path: Path, weights: Path, import_options: ImportOptions) -> None:
-    """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError with the reasons of a
-    failure."""
+    """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError with
+    the reasons of a failure."""
     needed, free = memory_needed(path), free_memory()
     if free is not None and needed > free:
         raise AttentiveError(f"{path.name} cannot be imported. {too_large(needed, free)}")
@@ -73,17 +76,25 @@ def import_from(path: Path, weights: Path, import_options: ImportOptions) -> Non
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     except MemoryError:
-        raise AttentiveError(f"{path.name} cannot be imported. {too_large(needed, free_memory())}") from None
+        raise AttentiveError(
+            f"{path.name} cannot be imported. {too_large(needed, free_memory())}"
+        ) from None
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
-    limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
+    limits = (
+        ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
+    )
     scores = "".join(f"; {name.upper()} {score} on FLORES" for name, score in folder.scores.items())
-    print(f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: {folder.license}{limits}{scores}.")
+    print(
+        f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: "
+        f"{folder.license}{limits}{scores}."
+    )
     if read_confidence(folder.path) is None:
         print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
 
 
 def memory_needed(path: Path) -> int:
-    """Returns about how many bytes an import takes: the weights of one format, read and ready to translate."""
+    """Returns about how many bytes an import takes: the weights of one format, read and ready to
+    translate."""
     sizes = Counter[str]()
     for file in path.iterdir() if path.is_dir() else [path] if path.is_file() else []:
         sizes[file.suffix] += file.stat().st_size

@@ -1,4 +1,5 @@
-"""`attentive keys`: creates, lists, changes and revokes API keys. A running server applies the change at once."""
+"""`attentive keys`: creates, lists, changes and revokes API keys. A running server applies the
+change at once."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from server.cli.terminal import add_state_flags, print_json, print_table, state_settings, whole_number
+from server.cli.terminal import (
+    add_state_flags,
+    print_json,
+    print_table,
+    state_settings,
+    whole_number,
+)
 from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
@@ -19,7 +26,18 @@ from server.store.usage import Quota, Usage
 
 NAME = "keys"
 HELP = "Create, list, change and revoke API keys."
-HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "TODAY", "MONTH", "STORED", "WEIGHT", "NAME")
+HEADINGS = (
+    "ID",
+    "CREATED",
+    "STATE",
+    "REQUESTS/MIN",
+    "CHARACTERS/MIN",
+    "TODAY",
+    "MONTH",
+    "STORED",
+    "WEIGHT",
+    "NAME",
+)
 SERVERS = "the limit of the server"
 LIMITS = {
     "requests_per_minute": ("requests-per-minute", "requests per minute", SERVERS),
@@ -29,7 +47,8 @@ LIMITS = {
 }
 """Flag, meaning and default of each limit of a key."""
 KEY_NOT_REQUIRED = (
-    "Callers without a key are accepted too, unless the server has --key-required (ATTENTIVE_KEY_REQUIRED=true)."
+    "Callers without a key are accepted too, unless the server has --key-required "
+    "(ATTENTIVE_KEY_REQUIRED=true)."
 )
 
 
@@ -42,18 +61,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weight",
         type=float,
         metavar="N",
-        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
+        help="Share of the server while callers wait for each other: a key of weight 2 gets twice "
+        "that of a key of weight "
         f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser(
-        "create", help="Create a key and print its secret, which is shown only once.", parents=[limits]
+        "create",
+        help="Create a key and print its secret, which is shown only once.",
+        parents=[limits],
     )
     create.add_argument("name", help="Name of the key, such as its owner.")
     create.add_argument(
         "--no-store",
         action="store_true",
-        help="Store none of the key's texts: they are neither in the history (so there is no attention by id) nor in the "
+        help="Store none of the key's texts: they are neither in the history (so there is no "
+        "attention by id) nor in the "
         "result cache.",
     )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
@@ -62,7 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     revoke = actions.add_parser("revoke", help="Revoke a key.")
     for named in (change, revoke):
         named.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
-    importing = actions.add_parser("import", help="Copy the keys of the data folder to the Redis of --state.")
+    importing = actions.add_parser(
+        "import", help="Copy the keys of the data folder to the Redis of --state."
+    )
     add_state_flags(create, listing, change, revoke, importing)
 
 
@@ -72,15 +97,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Runs the action on the keys of the data folder, or of the Redis that servers share. Raises SettingsError, NotFound
-    for an unknown id, or StateUnreachable without Redis."""
+    """Runs the action on the keys of the data folder, or of the Redis that servers share. Raises
+    SettingsError, NotFound for an unknown id, or StateUnreachable without Redis."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         keys = Keys(store)
         given = {name: getattr(arguments, name, None) for name in (*LIMITS, "weight")}
         fields = {name: value for name, value in given.items() if value is not None}
         match arguments.action:
             case "create":
-                await create(keys, arguments.name, fields | {"remembered": not arguments.no_store}, settings)
+                await create(
+                    keys, arguments.name, fields | {"remembered": not arguments.no_store}, settings
+                )
             case "list":
                 usage = Usage(store)
                 listed = [(key, await usage.quotas(key)) for key in await keys.all()]
@@ -99,7 +126,9 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
 async def import_keys(keys: Keys, settings: Settings) -> None:
     """Copies the keys of the data folder to Redis."""
     if not settings.state:
-        raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
+        raise SettingsError(
+            "--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys."
+        )
     if settings.data is None:
         raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
     async with store_of_command(Settings(data=settings.data)) as folder:

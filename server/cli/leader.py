@@ -1,5 +1,5 @@
-"""The leader of several API processes: owns the workers, reads, loads and downloads models, leases the
-capacity of the pool, and keeps what there is once. It sees no text."""
+"""The leader of several API processes: owns the workers, reads, loads and downloads models, leases
+the capacity of the pool, and keeps what there is once. It sees no text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Leader:
             self._tell()
             await asyncio.sleep(STATE_SECONDS)
 
-    # -- state ---------------------------------------------------------------------------------------------------------
+    # -- state
+    # ----------------------------------------------------------------------------------------------
 
     def _present(self) -> PoolState:
         services, catalog = self._services, self._services.models.catalog
@@ -85,7 +86,8 @@ class Leader:
         calls = [member.peer.call("state", self._state) for member in self._members]
         await asyncio.gather(*calls, return_exceptions=True)  # one that ends uses nothing
 
-    # -- members -------------------------------------------------------------------------------------------------------
+    # -- members
+    # ----------------------------------------------------------------------------------------------
 
     def _connected(self) -> Peer:
         services = self._services
@@ -99,7 +101,10 @@ class Leader:
             "hangs": services.engine.workers.abort,
         }
         member = Member(Peer(handlers, lambda peer: self._lost(member)))
-        handlers |= {"report": partial(self._report, member), "crashed": partial(self._crashed, member)}
+        handlers |= {
+            "report": partial(self._report, member),
+            "crashed": partial(self._crashed, member),
+        }
         return member.peer
 
     def _report(
@@ -130,17 +135,22 @@ class Leader:
     def _lost(self, member: Member) -> None:
         self._members.discard(member)
         self._use(member, {})
-        self._ended.update({name: n for name, n in member.counters.items() if name.endswith("_total")})
+        self._ended.update(
+            {name: n for name, n in member.counters.items() if name.endswith("_total")}
+        )
         for backlog in self._backlogs.values():
             backlog.leave(member)
 
-    # -- calls ---------------------------------------------------------------------------------------------------------
+    # -- calls
+    # ----------------------------------------------------------------------------------------------
 
     async def _load(self, model: ModelReference) -> tuple[ModelLoaded, bool]:
         """Loads a model. Returns the answer, and whether its error lies in the model."""
         engine = self._services.engine
         if engine.failed(model.key):  # it is tried again later, never by a request
-            return ModelLoaded(model.key, error=engine.workers.status().errors.get(model.key, FAILED)), True
+            return ModelLoaded(
+                model.key, error=engine.workers.status().errors.get(model.key, FAILED)
+            ), True
         return await engine.load(model), engine.failed(model.key)
 
     async def _collect(self) -> tuple[WorkerStatus, dict[str, float]]:
@@ -148,8 +158,12 @@ class Leader:
         services = self._services
         await services.measure_disk()
         members = list(self._members)
-        calls = [asyncio.wait_for(member.peer.call("counters"), COLLECT_SECONDS) for member in members]
-        for member, counters in zip(members, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+        calls = [
+            asyncio.wait_for(member.peer.call("counters"), COLLECT_SECONDS) for member in members
+        ]
+        for member, counters in zip(
+            members, await asyncio.gather(*calls, return_exceptions=True), strict=True
+        ):
             if not isinstance(counters, BaseException):
                 member.counters = counters
         own = services.counters()
@@ -157,4 +171,6 @@ class Leader:
         total.update(self._ended)
         for member in self._members:
             total.update({name: n for name, n in member.counters.items() if name not in ONCE})
-        return services.engine.workers.status(), {name: own[name] if name in ONCE else total[name] for name in own}
+        return services.engine.workers.status(), {
+            name: own[name] if name in ONCE else total[name] for name in own
+        }

@@ -17,30 +17,37 @@ from server.services import Services
 from server.translation.catalog import ModelCatalog
 
 FLAGS = tuple(
-    "weights prefer model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size rerank "
+    "weights prefer model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size "
+    "rerank "
     "log_level log_format".split()
 )
 """Settings that have an effect here. The limits of `attentive serve` do not apply."""
 
 
 def local_settings(arguments: argparse.Namespace) -> Settings:
-    """Returns the settings of a command with FLAGS and configures the log, which has only warnings by default."""
+    """Returns the settings of a command with FLAGS and configures the log, which has only warnings
+    by default."""
     settings = Settings.read(arguments)
-    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    configure_logging(
+        "warning" if arguments.log_level is None else settings.log_level, settings.log_format
+    )
     return settings
 
 
 def local_services(
     settings: Settings, workers: WorkerPool | None = None, catalog: ModelCatalog | None = None
 ) -> Services:
-    """Returns the services of a command: without a history, and without a bound on the queue, so that nothing is rejected
-    however long it takes."""
-    return Services(dataclasses.replace(settings, history=False), workers, catalog, Admission(Backlog(MAX_INT)))
+    """Returns the services of a command: without a history, and without a bound on the queue, so
+    that nothing is rejected however long it takes."""
+    return Services(
+        dataclasses.replace(settings, history=False), workers, catalog, Admission(Backlog(MAX_INT))
+    )
 
 
 @asynccontextmanager
 async def running(services: Services) -> AsyncIterator[None]:
-    """`async with`: the workers run and the models are loaded. Raises Unavailable if no model could be loaded."""
+    """`async with`: the workers run and the models are loaded. Raises Unavailable if no model could
+    be loaded."""
     await services.start()
     try:
         await services.loaded()

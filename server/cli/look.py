@@ -1,4 +1,5 @@
-"""`attentive look`: shows the word alignment and the strongest heads of a sentence, and writes pictures of them."""
+"""`attentive look`: shows the word alignment and the strongest heads of a sentence, and writes
+pictures of them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ from server.errors import InvalidRequest
 from server.services import Services
 
 NAME = "look"
-HELP = "Show the word alignment and the strongest heads of a sentence, and write pictures of its attention."
+HELP = (
+    "Show the word alignment and the strongest heads of a sentence, and write pictures of its "
+    "attention."
+)
 EXAMPLES = """examples:
   attentive look "The cat sleeps." --from en --to de
   attentive look "The cat sleeps." --from en --to de --output cat.pdf --view alignment --theme print
@@ -56,10 +60,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("q", metavar="text", help="Sentence to translate.")
     add_direction(parser, "Language of the sentence, or auto.")
-    parser.add_argument("--translation", metavar="TEXT", help="Translation to inspect instead of the model's own.")
-    parser.add_argument("--sentence", metavar="NUMBER", default="0", help="Sentence of the text. [default: 0]")
     parser.add_argument(
-        "--masked-heads", metavar="HEADS", help="Heads that are switched off, such as cross.0.1,encoder.2.3."
+        "--translation", metavar="TEXT", help="Translation to inspect instead of the model's own."
+    )
+    parser.add_argument(
+        "--sentence", metavar="NUMBER", default="0", help="Sentence of the text. [default: 0]"
+    )
+    parser.add_argument(
+        "--masked-heads",
+        metavar="HEADS",
+        help="Heads that are switched off, such as cross.0.1,encoder.2.3.",
     )
     parser.add_argument(
         "--heads",
@@ -69,10 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"Heads to list; 0 lists none. [default: {HEADS}]",
     )
     picture = parser.add_argument_group("picture")
-    picture.add_argument("--output", "-o", metavar="FILE", help="Picture to write: a .svg, .png or .pdf file.")
+    picture.add_argument(
+        "--output", "-o", metavar="FILE", help="Picture to write: a .svg, .png or .pdf file."
+    )
     for name, help in PICTURE_FIELDS.items():
         picture.add_argument(f"--{name}", help=help, metavar=name.upper())
-    picture.add_argument("--no-special", action="store_true", help="Leave out the start and end of sentence and tags.")
+    picture.add_argument(
+        "--no-special",
+        action="store_true",
+        help="Leave out the start and end of sentence and tags.",
+    )
     add_flags(parser, FLAGS)
 
 
@@ -86,14 +102,16 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             Path(arguments.output).write_bytes(answers[1])
         except OSError as error:
-            raise InvalidRequest(f"{arguments.output} cannot be written: {error.strerror}.") from None
+            raise InvalidRequest(
+                f"{arguments.output} cannot be written: {error.strerror}."
+            ) from None
         print(f"\n{arguments.output}: {len(answers[1]) / 1000:.0f} kB")
     return 0
 
 
 def requests_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Returns the parameters of GET /attention for what the terminal shows, and for the picture if there is one. Raises
-    InvalidRequest."""
+    """Returns the parameters of GET /attention for what the terminal shows, and for the picture if
+    there is one. Raises InvalidRequest."""
     stated = {name: value for name, value in vars(arguments).items() if value is not None}
     sentence = {name: stated[name] for name in SENTENCE_FIELDS if name in stated}
     picture = {name: stated[name] for name in PICTURE_FIELDS if name in stated}
@@ -101,13 +119,18 @@ def requests_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     report = sentence | method | {"format": "json", "level": "word", "figures": "true"}
     if arguments.output is None:
         if picture:
-            raise InvalidRequest(f"--{next(iter(picture))} is for pictures; give --output FILE with it.")
+            raise InvalidRequest(
+                f"--{next(iter(picture))} is for pictures; give --output FILE with it."
+            )
         return [report]
     format = Path(arguments.output).suffix.lower().removeprefix(".")
     if format not in PICTURES:
         raise InvalidRequest("Give --output a name that ends with .svg, .png or .pdf.")
     special = {"special": "0"} if arguments.no_special else {}
-    return [report, sentence | {"view": "alignment", "level": "word"} | picture | special | {"format": format}]
+    return [
+        report,
+        sentence | {"view": "alignment", "level": "word"} | picture | special | {"format": format},
+    ]
 
 
 async def local(services: Services, requests: list[dict[str, Any]]) -> list[bytes]:
@@ -121,7 +144,9 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
     answers = []
     async with running(services):
         for query in queries:
-            answers.append(bytes((await inspected(query, services, Caller(NAME), "use", deadline)).body))
+            answers.append(
+                bytes((await inspected(query, services, Caller(NAME), "use", deadline)).body)
+            )
     return answers
 
 
@@ -129,15 +154,22 @@ _BAR = 12
 """Width of the bar of weight 1, in characters."""
 BOLD, DIM, CYAN = 1, 2, 36
 """Attributes of ANSI terminals."""
-SIDES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "decoder_input")}
+SIDES = {
+    "cross": ("target", "source"),
+    "encoder": ("source", "source"),
+    "decoder": ("target", "decoder_input"),
+}
 
 
 def show(answer: dict[str, Any], heads: int) -> None:
-    """Prints the sentence, its translation, the alignment, and the strongest heads of an answer in JSON at word level."""
+    """Prints the sentence, its translation, the alignment, and the strongest heads of an answer in
+    JSON at word level."""
     print(styled(answer["source"]["text"], BOLD))
     print(styled(answer["target"]["text"], BOLD, CYAN))
     if answer["sentences"] > 1:
-        print(styled(f"Sentence {answer['sentence']} of {answer['sentences']}, counted from 0.", DIM))
+        print(
+            styled(f"Sentence {answer['sentence']} of {answer['sentences']}, counted from 0.", DIM)
+        )
     print(f"\nWord alignment ({answer['alignment']['method']})")
     print_table(("translation", "source", "weight"), *alignment_rows(answer))
     if heads and (strong := strongest(answer)[:heads]):
@@ -147,27 +179,36 @@ def show(answer: dict[str, Any], heads: int) -> None:
 
 
 def alignment_rows(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns for each word of the translation the word, the source words that it is linked to, and the largest weight."""
+    """Returns for each word of the translation the word, the source words that it is linked to, and
+    the largest weight."""
     sources, rows = answer["source"]["words"], []
     for number, word in enumerate(answer["target"]["words"]):
         if word["start"] == word["end"]:
             continue
-        links = [(sources[i]["text"], weight) for i, j, weight in answer["alignment"]["links"] if j == number]
+        links = [
+            (sources[i]["text"], weight)
+            for i, j, weight in answer["alignment"]["links"]
+            if j == number
+        ]
         linked = ", ".join(text for text, _ in links) or "-"
-        rows.append((word["text"], linked, bar(max(weight for _, weight in links)) if links else ""))
+        rows.append(
+            (word["text"], linked, bar(max(weight for _, weight in links)) if links else "")
+        )
     return rows
 
 
 def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
-    """Returns strength, name, role and largest weight of all heads, the strongest first. The strength is the mean over the
-    words of the largest weight on another word; those on special tokens and of a source word on itself do not count."""
+    """Returns strength, name, role and largest weight of all heads, the strongest first. The
+    strength is the mean over the words of the largest weight on another word; those on special
+    tokens and of a source word on itself do not count."""
     heads = []
     for kind, sides in SIDES.items():
         if kind not in answer or answer[kind] is None:
             continue
         queries, keys = (answer[side]["words"] for side in sides)
         rows, columns = (
-            [i for i, word in enumerate(words) if word["start"] < word["end"]] for words in (queries, keys)
+            [i for i, word in enumerate(words) if word["start"] < word["end"]]
+            for words in (queries, keys)
         )
         if not rows or not columns:
             continue
@@ -177,7 +218,10 @@ def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
         for layer, head in np.ndindex(*weights.shape[:2]):
             map = weights[layer, head]
             row, column = np.unravel_index(int(map.argmax()), map.shape)
-            largest = f"{queries[rows[row]]['text']} → {keys[columns[column]]['text']}  {map[row, column]:.2f}"
+            largest = (
+                f"{queries[rows[row]]['text']} → {keys[columns[column]]['text']}  "
+                f"{map[row, column]:.2f}"
+            )
             role = str(answer["figures"][kind][layer][head]["role"])
             heads.append((float(map.max(axis=1).mean()), f"{kind}.{layer}.{head}", role, largest))
     return sorted(heads, key=lambda head: -head[0])
@@ -190,7 +234,8 @@ def bar(share: float) -> str:
 
 
 def styled(text: str, *styles: int) -> str:
-    """Returns a text with attributes of ANSI terminals, or without them where the output is none or NO_COLOR is set."""
+    """Returns a text with attributes of ANSI terminals, or without them where the output is none or
+    NO_COLOR is set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{';'.join(map(str, styles))}m{text}\x1b[0m"

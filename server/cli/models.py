@@ -17,7 +17,10 @@ from server.models.discovery import find_served
 from server.translation.catalog import ModelCatalog, ServedModel
 
 NAME = "models"
-HELP = "List the models of the server in the order of their use, with language pairs, size and licence."
+HELP = (
+    "List the models of the server in the order of their use, with language pairs, size and "
+    "licence."
+)
 HEADINGS = ("NAME", "SIZE", "LICENCE", "FOLDER", "ORDER", "PAIRS")
 AVAILABLE = ("NAME", "SIZE", "LICENCE", "BLEU", "COMET", "PUBLISHER")
 SHOWN_PAIRS = 12
@@ -30,11 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="PAIR",
-        help="List the models that `attentive pull` and --models find, for a pair such as en-de or for all, with the scores of "
-        "their publishers on FLORES. Without a network, they are those of the lists in this version.",
+        help="List the models that `attentive pull` and --models find, for a pair such as en-de or "
+        "for all, with the scores of "
+        "their publishers on FLORES. Without a network, they are those of the lists in this "
+        "version.",
     )
     add_flags(
-        parser, ("weights", "data", "prefer", *(publisher.setting for publisher in publishers() if publisher.find_all))
+        parser,
+        (
+            "weights",
+            "data",
+            "prefer",
+            *(publisher.setting for publisher in publishers() if publisher.find_all),
+        ),
     )
 
 
@@ -70,7 +81,10 @@ def print_available(arguments: argparse.Namespace, settings: Settings) -> int:
             continue
         try:
             now = publisher.find_all(getattr(settings, publisher.setting))
-            listed = [*now, *(model for model in listed if not model.name.startswith(publisher.prefix))]
+            listed = [
+                *now,
+                *(model for model in listed if not model.name.startswith(publisher.prefix)),
+            ]
         except FolderError as error:
             print(f"{error} This is the list of this version.", file=sys.stderr)
     wanted = codes(arguments.available) if arguments.available else None
@@ -85,7 +99,13 @@ def print_available(arguments: argparse.Namespace, settings: Settings) -> int:
 def published_row(model: PublishedModel) -> tuple[str, ...]:
     """Returns the row of the table; a dash is what the list does not state."""
     scores = [str(model.scores.get(name, "-")) for name in ("bleu", "comet")]
-    return model.name, f"{model.bytes / 1e6:,.1f} MB" if model.bytes else "-", model.license, *scores, model.publisher
+    return (
+        model.name,
+        f"{model.bytes / 1e6:,.1f} MB" if model.bytes else "-",
+        model.license,
+        *scores,
+        model.publisher,
+    )
 
 
 def shortened_pairs(model: ServedModel, catalog: ModelCatalog) -> str:

@@ -1,8 +1,8 @@
 """Several API processes before one pool of workers (`--api-processes`). The supervisor, which the
-user starts, accepts connections and passes them on in turns, starts the processes and replaces those
-that end: the leader, which owns the workers (`leader`), and the API processes. It has no event loop
-and no threads, so that it can fork at any time. Signals are for the supervisor alone, which writes
-orders to the others."""
+user starts, accepts connections and passes them on in turns, starts the processes and replaces
+those that end: the leader, which owns the workers (`leader`), and the API processes. It has no
+event loop and no threads, so that it can fork at any time. Signals are for the supervisor alone,
+which writes orders to the others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class Supervisor:
         served = find_served(settings)
         self._leader = Child(lambda channel: run_leader(settings, folder, served, url, channel))
         self._members = [
-            Child(lambda channel: run_member(settings, folder, served, url, channel)) for _ in range(settings.processes)
+            Child(lambda channel: run_member(settings, folder, served, url, channel))
+            for _ in range(settings.processes)
         ]
         self._turn = 0
         self._stop_at = float("inf")
@@ -218,9 +219,9 @@ class Supervisor:
 
 
 def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> int:
-    """Runs a process after its fork and returns its exit status. Signals of a service manager, which
-    it sends to all processes, are ignored by a handler: the programs that the process starts do not
-    inherit it."""
+    """Runs a process after its fork and returns its exit status. Signals of a service manager,
+    which it sends to all processes, are ignored by a handler: the programs that the process starts
+    do not inherit it."""
     os.close(signal.set_wakeup_fd(-1))
     os.setpgrp()  # Ctrl-C on a terminal is for the supervisor
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -239,7 +240,9 @@ def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> in
 class Orders(asyncio.Protocol):
     """Reads the orders of the supervisor, in the order in which it wrote them."""
 
-    def __init__(self, channel: socket.socket, obey: Callable[[bytes, socket.socket | None], None]) -> None:
+    def __init__(
+        self, channel: socket.socket, obey: Callable[[bytes, socket.socket | None], None]
+    ) -> None:
         self._channel, self._obey = channel, obey
         channel.setblocking(False)
         asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
@@ -254,7 +257,9 @@ class Orders(asyncio.Protocol):
                 order, descriptors = b"", []
             if not order:
                 asyncio.get_running_loop().remove_reader(self._channel.fileno())
-            self._obey(order or CLOSE, socket.socket(fileno=descriptors[0]) if descriptors else None)
+            self._obey(
+                order or CLOSE, socket.socket(fileno=descriptors[0]) if descriptors else None
+            )
             if not order:
                 return
 
@@ -302,7 +307,10 @@ class Member(serve.Server):
     def _new_protocol(self) -> asyncio.Protocol:
         make: Any = self.config.http_protocol_class
         protocol: asyncio.Protocol = make(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=None
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=None,
         )
         return protocol
 
@@ -312,7 +320,9 @@ class Member(serve.Server):
         await super().shutdown([])
 
 
-def run_member(settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket) -> int:
+def run_member(
+    settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket
+) -> int:
     """Runs an API process and returns its exit status."""
     link = PoolLink(str(folder / SOCKET))
     try:
@@ -325,7 +335,9 @@ def run_member(settings: Settings, folder: Path, served: Any, url: str, channel:
     return 0 if server.started else 1
 
 
-def run_leader(settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket) -> int:
+def run_leader(
+    settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket
+) -> int:
     """Runs the leader and returns its exit status."""
 
     async def run() -> int:
@@ -362,7 +374,8 @@ def run_leader(settings: Settings, folder: Path, served: Any, url: str, channel:
 def run(settings: Settings) -> int:
     """Runs a server of several processes and returns its exit status."""
     base = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp(prefix="attentive-", dir=base if len(base) < FOLDER_CHARACTERS else "/tmp"))  # noqa: S108
+    near = base if len(base) < FOLDER_CHARACTERS else "/tmp"  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="attentive-", dir=near))
     (folder / FILES).mkdir()
     metrics = folder / "metrics"
     metrics.mkdir()
@@ -370,7 +383,10 @@ def run(settings: Settings) -> int:
     try:
         with serve.listener(settings) as bound:
             supervisor = Supervisor(settings, bound, folder)
-            log.info("listening on %s, models are loading", serve.browser_url(settings.host, bound.getsockname()[1]))
+            log.info(
+                "listening on %s, models are loading",
+                serve.browser_url(settings.host, bound.getsockname()[1]),
+            )
             supervisor.run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -24,18 +24,21 @@ HELP = "Download a published translation model by its name and import it."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
-        help="A pair such as en-de for the best model of `attentive models --available`, or a name: "
+        help="A pair such as en-de for the best model of `attentive models --available`, or a "
+        "name: "
         f"{EXAMPLES}, or another model of the hub.",
     )
     parser.add_argument(
         "--revision",
         default="main",
-        help="Branch, tag or commit on the hub. The commit is recorded in the model folder. [default: main]",
+        help="Branch, tag or commit on the hub. The commit is recorded in the model folder. "
+        "[default: main]",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an error, and whether it is "
+        help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an "
+        "error, and whether it is "
         "final, so that another try is of no use.",
     )
     add_options(parser)
@@ -43,18 +46,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # scratch files are removed
+    # scratch files are removed
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         pull(arguments, print_line if arguments.json else None)
     except (FolderError, AttentiveError) as error:
         if not arguments.json:
             raise AttentiveError(str(error)) from None
-        print(json.dumps({"error": str(error), "final": getattr(error, "final", False)}), flush=True)
+        print(
+            json.dumps({"error": str(error), "final": getattr(error, "final", False)}), flush=True
+        )
         return 1
     except ModuleNotFoundError as error:
         if not arguments.json or error.name != "torch":
             raise
-        print(json.dumps({"error": f"The model runs with PyTorch only. {ADD_TORCH}", "final": True}), flush=True)
+        print(
+            json.dumps({"error": f"The model runs with PyTorch only. {ADD_TORCH}", "final": True}),
+            flush=True,
+        )
         return 1
     return 0
 
@@ -65,7 +74,9 @@ def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
     weights, name = settings.pull_folder, full_name(arguments.model)
     folder = arguments.name or folder_in(weights, name)
     new_folder(weights, folder, arguments.replace)  # raises before the download
-    publisher = next((candidate for candidate in publishers() if name.startswith(candidate.prefix)), None)
+    publisher = next(
+        (candidate for candidate in publishers() if name.startswith(candidate.prefix)), None
+    )
     if publisher is not None:
         pair, address = name.removeprefix(publisher.prefix), getattr(settings, publisher.setting)
         download = publisher.download(pair, weights, address, progress)

@@ -1,4 +1,5 @@
-"""`attentive serve`: the HTTP server. After SIGTERM or Ctrl-C it finishes the accepted requests and ends."""
+"""`attentive serve`: the HTTP server. After SIGTERM or Ctrl-C it finishes the accepted requests and
+ends."""
 
 from __future__ import annotations
 
@@ -31,33 +32,39 @@ from server.services import Services
 NAME = "serve"
 HELP = "Serve translations over HTTP."
 LISTENERS = 64
-"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
-socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
+"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one
+connection per listening socket. Iterations are long under load, so with a single socket new
+connections would wait for seconds."""
 BACKLOG = 4_096
-"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Some of those beyond it are reset."""
+"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Some of those beyond
+it are reset."""
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
 SWITCH_SECONDS = 0.00005
 """Time for which the event loop waits for another thread, instead of Python's 5 ms."""
 READ_ITERATIONS = 2
-"""Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""
+"""Iterations of the event loop in which an accepted connection is surely read: one may be in
+progress."""
 TICKS = 5
 """Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
 LARGE_PAGES_AFTER = (0, 60)
 """Seconds after the models are loaded, and after that: the first requests load more."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OWN_STATE = (
-    "the state is in memory: a restart loses it, other servers do not share it, and there are no API keys (--state)"
+    "the state is in memory: a restart loses it, other servers do not share it, and there are no "
+    "API keys (--state)"
 )
 log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM. `url` is for the log.
+    """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM. `url` is for the
+    log.
 
-    After SIGTERM it accepts requests for `--drain-seconds`, while /ready is 503, so that load balancers can send their
-    requests elsewhere; every answer then closes its connection. `interrupted` is True after Ctrl-C.
+    After SIGTERM it accepts requests for `--drain-seconds`, while /ready is 503, so that load
+    balancers can send their requests elsewhere; every answer then closes its connection.
+    `interrupted` is True after Ctrl-C.
     """
 
     def __init__(self, config: uvicorn.Config, services: Services, url: str) -> None:
@@ -93,12 +100,14 @@ class Server(uvicorn.Server):
             await asyncio.to_thread(use_large_pages)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops listening and finishes the requests that clients have sent. First it accepts the waiting connections and
-        reads what they and idle ones have sent: a connection that is closed before is reset, and its request is lost."""
+        """Stops listening and finishes the requests that clients have sent. First it accepts the
+        waiting connections and reads what they and idle ones have sent: a connection that is closed
+        before is reset, and its request is lost."""
         waiting = select.poll()
         for bound in (sockets or [])[:1]:  # the others are duplicates
             waiting.register(bound, select.POLLIN)
-        for _ in range(self.config.backlog // max(1, len(sockets or []))):  # clients may connect without end
+        # clients may connect without end
+        for _ in range(self.config.backlog // max(1, len(sockets or []))):
             if not waiting.poll(0):
                 break
             await asyncio.sleep(0)
@@ -107,7 +116,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ends connections whose clients are too slow or have gone, and the server where its device does not exist."""
+        """Ends connections whose clients are too slow or have gone, and the server where its device
+        does not exist."""
         if counter % TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
@@ -136,16 +146,23 @@ class Server(uvicorn.Server):
 
 
 async def announce(services: Services, url: str) -> None:
-    """Logs when translations are served, or that no model could be loaded, and what a server for others would lose."""
+    """Logs when translations are served, or that no model could be loaded, and what a server for
+    others would lose."""
     await services.loaded()
     status = services.engine.workers.status()
     if services.readiness == "failed":
         log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
     elif not services.draining:
-        fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}
+        fields = {
+            "models": ", ".join(sorted(model.name for model in services.translator.catalog.models))
+        }
         fields |= {"device": status.device, "dtype": status.dtype}
         log.info("ready: open %s in a browser", url, extra=fields)
-    if services.state is None and services.settings.data is None and services.settings.host not in LOOPBACK:
+    if (
+        services.state is None
+        and services.settings.data is None
+        and services.settings.host not in LOOPBACK
+    ):
         log.warning("%s", OWN_STATE)
 
 
@@ -197,7 +214,9 @@ def browser_url(host: str, port: int) -> str:
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:
     """Returns the configuration of uvicorn. Raises SettingsError."""
     proxies = trusted_hosts(settings.trusted_proxies)
-    unfinished = UnfinishedRequests(max(UNFINISHED_BYTES // settings.processes, 2 * settings.body_bytes))
+    unfinished = UnfinishedRequests(
+        max(UNFINISHED_BYTES // settings.processes, 2 * settings.body_bytes)
+    )
     protocol: Any = partial(LimitedProtocol, unfinished=unfinished)
     return uvicorn.Config(
         create_app(settings, services),
@@ -215,7 +234,8 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
 
 
 def allow_many_connections() -> None:
-    """Raises the limit of open files, because every waiting request has a connection and the default is often 1024."""
+    """Raises the limit of open files, because every waiting request has a connection and the
+    default is often 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -227,7 +247,9 @@ def listener(settings: Settings) -> socket.socket:
     six = ":" in settings.host
     family = socket.AF_INET6 if six else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, dualstack_ipv6=six)
+        return socket.create_server(
+            (settings.host, settings.port), family=family, dualstack_ipv6=six
+        )
     except OSError as error:
         reason = str(error.strerror).partition(" (while ")[0]
         raise SettingsError(

@@ -20,8 +20,8 @@ from server.errors import AttentiveError, InvalidRequest
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """Returns the type of a flag that is a whole number of at least `least`. argparse refuses other values with one
-    sentence and status 2."""
+    """Returns the type of a flag that is a whole number of at least `least`. argparse refuses other
+    values with one sentence and status 2."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -31,7 +31,9 @@ def whole_number(least: int) -> Callable[[str], int]:
     return parse
 
 
-def add_direction(parser: argparse.ArgumentParser, source: str, target: str = "Language to translate into.") -> None:
+def add_direction(
+    parser: argparse.ArgumentParser, source: str, target: str = "Language to translate into."
+) -> None:
     """Adds --from and --to with these help texts."""
     parser.add_argument("--from", dest="source", required=True, metavar="CODE", help=source)
     parser.add_argument("--to", dest="target", required=True, metavar="CODE", help=target)
@@ -44,7 +46,8 @@ def add_state_flags(*parsers: argparse.ArgumentParser) -> None:
 
 
 def state_settings(arguments: argparse.Namespace) -> Settings:
-    """Returns the settings of `add_state_flags`; a command may have other flags with names of settings."""
+    """Returns the settings of `add_state_flags`; a command may have other flags with names of
+    settings."""
     return Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
 
 
@@ -54,17 +57,25 @@ def print_json(value: object) -> None:
 
 
 def print_table(*rows: Sequence[str]) -> None:
-    """Prints rows, the first of them headings; all columns but the last have the same width in each row."""
+    """Prints rows, the first of them headings; all columns but the last have the same width in each
+    row."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
-        cells = [cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=False)]
+        cells = [
+            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=False)
+        ]
         print("  ".join([*cells, row[-1]]))
 
 
 def columns(text: str) -> int:
-    """Returns the columns of a terminal that a text takes: two for each wide character, none for a combining one."""
+    """Returns the columns of a terminal that a text takes: two for each wide character, none for a
+    combining one."""
     wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
-    return len(text) + wide - sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
+    return (
+        len(text)
+        + wide
+        - sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
+    )
 
 
 def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:
@@ -77,12 +88,15 @@ def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:
 
 @contextlib.contextmanager
 def open_text(name: str, mode: Literal["r", "w", "a"]) -> Iterator[TextIO]:
-    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises
-    InvalidRequest."""
+    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends.
+    Raises InvalidRequest."""
     if name == "-":
         stream: TextIO | None = sys.stdin if mode == "r" else sys.stdout
         if stream is None:
-            raise InvalidRequest(f"Standard {'input' if mode == 'r' else 'output'} is closed; give the name of a file.")
+            raise InvalidRequest(
+                f"Standard {'input' if mode == 'r' else 'output'} is closed; give the name of a "
+                "file."
+            )
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="" if mode == "r" else "\n")
         yield stream
@@ -98,8 +112,8 @@ def open_text(name: str, mode: Literal["r", "w", "a"]) -> Iterator[TextIO]:
 
 
 def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exception | None]:
-    """Reads lines in a thread, because reading from a terminal blocks. Returns a queue of at most `ahead` lines, then
-    None, or the error of the reading.
+    """Reads lines in a thread, because reading from a terminal blocks. Returns a queue of at most
+    `ahead` lines, then None, or the error of the reading.
 
     The thread is a daemon, so that Ctrl-C and failures do not wait for the next line.
     """
@@ -114,7 +128,8 @@ def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exceptio
             putting.close()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError, CancelledError):  # the event loop has ended and needs no lines
+        # the event loop has ended and needs no lines
+        with contextlib.suppress(RuntimeError, CancelledError):
             try:
                 for line in lines:
                     put(line)

@@ -1,4 +1,5 @@
-"""`attentive translate`: translates a document, or a text file or standard input line by line, without a server."""
+"""`attentive translate`: translates a document, or a text file or standard input line by line,
+without a server."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ NAME = "translate"
 HELP = "Translate a document, or a text file or standard input line by line, without a server."
 LINES_AT_ONCE = 256
 DOCUMENTS = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
-NO_LINES = {kind.suffix for kind in FORMATS if kind.written_as or not kind.media_type.startswith("text/")}
+NO_LINES = {
+    kind.suffix for kind in FORMATS if kind.written_as or not kind.media_type.startswith("text/")
+}
 """Suffixes of files that consist of more than lines of text."""
 
 
@@ -34,25 +37,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         nargs="?",
         default="-",
-        help=f"File to translate: a document ({', '.join(DOCUMENTS)}), or UTF-8 text, line by line. - is standard input. "
+        help=f"File to translate: a document ({', '.join(DOCUMENTS)}), or UTF-8 text, line by "
+        "line. - is standard input. "
         "[default: -]",
     )
     add_direction(parser, "Language of the text, or auto to detect it.")
     parser.add_argument(
-        "--output", "-o", default="-", metavar="FILE", help="File to write. - is standard output. [default: -]"
+        "--output",
+        "-o",
+        default="-",
+        metavar="FILE",
+        help="File to write. - is standard output. [default: -]",
     )
     parser.add_argument(
-        "--html", action="store_true", help="Translate any file line by line, as HTML whose tags are kept."
+        "--html",
+        action="store_true",
+        help="Translate any file line by line, as HTML whose tags are kept.",
     )
     parser.add_argument(
         "--on-flag",
         choices=("mark", "retry", "source"),
         default="mark",
-        help="What happens to a sentence that is probably wrong: mark keeps its translation, retry translates it again with a "
+        help="What happens to a sentence that is probably wrong: mark keeps its translation, retry "
+        "translates it again with a "
         "wider beam, source writes the source text. [default: mark]",
     )
     parser.add_argument(
-        "--no-progress", action="store_true", help="Hide the progress bar, which is shown on a terminal only."
+        "--no-progress",
+        action="store_true",
+        help="Hide the progress bar, which is shown on a terminal only.",
     )
     add_flags(parser, (*FLAGS, "file_characters"))
 
@@ -64,18 +77,24 @@ def run(arguments: argparse.Namespace) -> int:
     catalog.target(arguments.target)  # an unknown language fails before the model is loaded
     if arguments.source.lower() != AUTO:
         catalog.route(arguments.source, arguments.target)
-    if "-" not in (arguments.file, arguments.output) and is_same_file(arguments.file, arguments.output):
+    if "-" not in (arguments.file, arguments.output) and is_same_file(
+        arguments.file, arguments.output
+    ):
         raise InvalidRequest("--output must not be the file that is read.")
     suffix = Path(arguments.output).suffix.lower()
     if is_document := arguments.file.lower().endswith(DOCUMENTS) and not arguments.html:
         format_of(arguments.file, suffix, "the suffix of --output")
     elif suffix in NO_LINES:
-        raise InvalidRequest(f"Lines of text are not written as a {suffix} file; end the name of --output with .txt.")
+        raise InvalidRequest(
+            f"Lines of text are not written as a {suffix} file; end the name of --output with .txt."
+        )
     request = request_template(arguments, settings)
     hidden = arguments.no_progress or None  # None shows the bar on a terminal
     if is_document:
         with tqdm(unit=" characters", disable=hidden, dynamic_ncols=True) as bar:
-            asyncio.run(translate_document(services, arguments.file, arguments.output, request, bar))
+            asyncio.run(
+                translate_document(services, arguments.file, arguments.output, request, bar)
+            )
         return 0
     with (
         open_text(arguments.file, "r") as lines,
@@ -122,12 +141,17 @@ def request_template(arguments: argparse.Namespace, settings: Settings) -> Trans
 
 
 async def translate(
-    services: Services, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
+    services: Services,
+    lines: Iterator[str],
+    write: Callable[[str], None],
+    request: TranslationRequest,
 ) -> None:
-    """Writes the translations of all lines in order, with their line ends, each as soon as it and all lines before it are
-    done. Up to LINES_AT_ONCE lines are translated at the same time, which fills the batch of the worker. Raises the
-    AttentiveError of the first line that fails."""
-    in_progress: asyncio.Queue[asyncio.Task[list[Translation]] | None] = asyncio.Queue(LINES_AT_ONCE)
+    """Writes the translations of all lines in order, with their line ends, each as soon as it and
+    all lines before it are done. Up to LINES_AT_ONCE lines are translated at the same time, which
+    fills the batch of the worker. Raises the AttentiveError of the first line that fails."""
+    in_progress: asyncio.Queue[asyncio.Task[list[Translation]] | None] = asyncio.Queue(
+        LINES_AT_ONCE
+    )
 
     async def write_all() -> None:
         while (task := await in_progress.get()) is not None:
@@ -141,7 +165,9 @@ async def translate(
                 while (line := await unread.get()) is not None:
                     if isinstance(line, Exception):
                         raise line
-                    translating = services.translator.translate(dataclasses.replace(request, texts=(line,)))
+                    translating = services.translator.translate(
+                        dataclasses.replace(request, texts=(line,))
+                    )
                     await in_progress.put(group.create_task(translating))
                 await in_progress.put(None)
         except BaseExceptionGroup as errors:
@@ -151,8 +177,8 @@ async def translate(
 async def translate_document(
     services: Services, name: str, output: str, request: TranslationRequest, bar: tqdm[Any]
 ) -> None:
-    """Translates a document as POST /translate_file does. One that cannot be read leaves the output as it was, and fails
-    before the model is loaded. Raises AttentiveError."""
+    """Translates a document as POST /translate_file does. One that cannot be read leaves the output
+    as it was, and fails before the model is loaded. Raises AttentiveError."""
     documents = services.documents
     with open_text(name, "r") as file:
         content = file.buffer.read()
@@ -161,9 +187,15 @@ async def translate_document(
         bar.reset(document.characters)
         with open_text(output, "w") as file:
             async with running(services):
-                made = await documents.translate(document, request, patient=True, progress=bar.update)
+                made = await documents.translate(
+                    document, request, patient=True, progress=bar.update
+                )
                 stored = (await documents.store.find(made.token)).content
-                content = stored if isinstance(stored, bytes) else await asyncio.to_thread(stored.read_bytes)
+                content = (
+                    stored
+                    if isinstance(stored, bytes)
+                    else await asyncio.to_thread(stored.read_bytes)
+                )
             file.buffer.write(content)
     finally:
         await services.stop()

@@ -1,4 +1,5 @@
-"""The texts of a file, the function that writes the translated file, and the folder of a document in progress."""
+"""The texts of a file, the function that writes the translated file, and the folder of a document
+in progress."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ SAMPLE_CHARACTERS = 2_000
 
 
 class Document(NamedTuple):
-    """The texts of a file in order, as the translator reads them. `write` takes a translation of each and returns the new
-    file."""
+    """The texts of a file in order, as the translator reads them. `write` takes a translation of
+    each and returns the new file."""
 
     texts: tuple[str, ...]
     format: Format
@@ -38,7 +39,8 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A text of a file from `start` to `end`, and the function that writes its translation there."""
+    """A text of a file from `start` to `end`, and the function that writes its translation
+    there."""
 
     start: int
     end: int
@@ -53,7 +55,8 @@ def in_place(
     format: Format,
     others: Sequence[tuple[int, int, str]] = (),
 ) -> Document:
-    """Returns a file in which only what is translated changes, and `others`: edits that the target language needs."""
+    """Returns a file in which only what is translated changes, and `others`: edits that the target
+    language needs."""
 
     def write(translations: Sequence[str]) -> bytes:
         edits = [
@@ -67,8 +70,8 @@ def in_place(
 
 
 class Workspace:
-    """The files of one document in progress: the upload, its texts, their translations, and the translated file. A document
-    that waits needs no memory."""
+    """The files of one document in progress: the upload, its texts, their translations, and the
+    translated file. A document that waits needs no memory."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

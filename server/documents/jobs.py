@@ -1,4 +1,5 @@
-"""Translations of files in the background: a job is started, its state is polled, its result is fetched once.
+"""Translations of files in the background: a job is started, its state is polled, its result is
+fetched once.
 
 A job stays on the server that accepted it; its record in the store says if that server has stopped.
 """
@@ -31,13 +32,14 @@ ID = re.compile("[0-9A-F]{32}")
 
 
 Record = dict[str, Any]
-"""The state of one job: its `id`, the `digest` (SHA-256) of its key, the `server` that works on it, the `characters` of its
-texts, its `state`, and the `problem` of a failure, or the `token` of the translated file and a `warning` on it."""
+"""The state of one job: its `id`, the `digest` (SHA-256) of its key, the `server` that works on it,
+the `characters` of its texts, its `state`, and the `problem` of a failure, or the `token` of the
+translated file and a `warning` on it."""
 
 
 class FileJobs:
-    """The jobs of one server. `records` keeps their states for `seconds` after a change. Places of documents limit
-    their number. All methods raise StateUnreachable."""
+    """The jobs of one server. `records` keeps their states for `seconds` after a change. Places of
+    documents limit their number. All methods raise StateUnreachable."""
 
     def __init__(self, documents: DocumentTranslator, records: Store, seconds: float) -> None:
         self._documents = documents
@@ -51,23 +53,33 @@ class FileJobs:
         if self._working:
             await self._say_running()
 
-    async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:
-        """Starts a job, which closes the document at its end. Returns its public id and its secret key."""
+    async def start(
+        self, document: ReceivedDocument, request: TranslationRequest
+    ) -> tuple[str, str]:
+        """Starts a job, which closes the document at its end. Returns its public id and its secret
+        key."""
         id, key = secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
-        record: Record = {"id": id, "digest": digest(key), "server": self._server, "state": "translating"}
+        record: Record = {
+            "id": id,
+            "digest": digest(key),
+            "server": self._server,
+            "state": "translating",
+        }
         record["characters"] = document.characters
         await self._say_running()
         await self._records.put(*self._stored(record))
         task = asyncio.create_task(self._translate(record, document, request))
         self._working[id] = (record, task)
         task.add_done_callback(lambda _: self._working.pop(id, None))
-        task.add_done_callback(lambda _: self._documents.close(document))  # also if it is cancelled before it begins
+        # also if it is cancelled before it begins
+        task.add_done_callback(lambda _: self._documents.close(document))
         if request.storage == "none":
             task.add_done_callback(lambda _: forget_soon())
         return id, key
 
     async def find(self, id: str, key: str) -> Record:
-        """Returns the state of a job. Raises NotFound if there is no such job or the key is not the job's key."""
+        """Returns the state of a job. Raises NotFound if there is no such job or the key is not the
+        job's key."""
         record = await self._find(id)
         if record is None or not secrets.compare_digest(record["digest"], digest(key)):
             raise NotFound("Document not found.")
@@ -75,13 +87,18 @@ class FileJobs:
             return record
         # It ended after the record was read, or its server has stopped.
         record = await self._find(id) or record
-        return record | {"state": "error", "problem": STOPPED} if record["state"] == "translating" else record
+        return (
+            record | {"state": "error", "problem": STOPPED}
+            if record["state"] == "translating"
+            else record
+        )
 
     async def take(self, job: Record) -> StoredFile:
-        """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone but the first caller,
-        and ExpiredTranslation if the file is no longer kept."""
+        """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone
+        but the first caller, and ExpiredTranslation if the file is no longer kept."""
         store = self._documents.store
-        file = await store.find(job["token"])  # before the job is removed: a failure here loses nothing
+        # before the job is removed: a failure here loses nothing
+        file = await store.find(job["token"])
         if not await self._records.remove("jobs", job["id"]):  # another request has just taken it
             raise NotFound("Document not found.")
         with contextlib.suppress(StateUnreachable):  # it expires
@@ -97,7 +114,9 @@ class FileJobs:
         for record, task in working:
             if task.cancelled():
                 with contextlib.suppress(StateUnreachable):  # its heartbeat ends
-                    await self._records.put(*self._stored(record | {"state": "error", "problem": STOPPED}))
+                    await self._records.put(
+                        *self._stored(record | {"state": "error", "problem": STOPPED})
+                    )
 
     async def _find(self, id: str) -> Record | None:
         data = await self._records.find("jobs", id) if ID.fullmatch(id) else None
@@ -114,7 +133,9 @@ class FileJobs:
             return record["id"] in self._working
         return await self._records.find("servers", record["server"]) is not None
 
-    async def _translate(self, record: Record, document: ReceivedDocument, request: TranslationRequest) -> None:
+    async def _translate(
+        self, record: Record, document: ReceivedDocument, request: TranslationRequest
+    ) -> None:
         """Translates a document and stores the outcome; waits while Redis cannot be reached."""
         try:
             made = await self._documents.translate(document, request, patient=True, copy=False)

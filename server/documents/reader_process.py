@@ -1,5 +1,6 @@
-"""The process that parses and writes documents, so that their memory is outside the API process and is given back. Each line
-of standard input is a task in JSON, which names a `Workspace`, and each line of standard output its result."""
+"""The process that parses and writes documents, so that their memory is outside the API process and
+is given back. Each line of standard input is a task in JSON, which names a `Workspace`, and each
+line of standard output its result."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ from server.documents.document import (
     tagged_of,
 )
 from server.documents.formats import format_of
-from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, TranslationFailed, Unavailable
+from server.errors import (
+    AttentiveError,
+    PayloadTooLarge,
+    TextTooLong,
+    TranslationFailed,
+    Unavailable,
+)
 from server.process import tune_garbage_collector
 from server.text.segmentation import cut_text
 from server.text.tagged import Tagged
@@ -35,7 +42,8 @@ DATA_BYTES = 256_000_000
 FILE_BYTES = 400_000_000
 """Limit on a file that the process writes."""
 PIECE_CHARACTERS = 10_000
-"""Longest piece of a text that is translated at once, unless it is a passage of HTML with markup in it."""
+"""Longest piece of a text that is translated at once, unless it is a passage of HTML with markup in
+it."""
 PASSAGE_CHARACTERS = 50_000
 """Limit on such a passage: a request that fills the queue keeps other documents out of it."""
 
@@ -52,27 +60,36 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def perform(action: str, folder: str, name: str, target: str, characters: int, output: str = "") -> dict[str, Any]:
-    """Performs one task and returns its result, or its error with the name of the class and the message.
+def perform(
+    action: str, folder: str, name: str, target: str, characters: int, output: str = ""
+) -> dict[str, Any]:
+    """Performs one task and returns its result, or its error with the name of the class and the
+    message.
 
-    "read" writes the texts of the upload, "write" writes the translated file. A failure that is not the document's
-    fault has the key `trace`, which contains no text of the document.
+    "read" writes the texts of the upload, "write" writes the translated file. A failure that is not
+    the document's fault has the key `trace`, which contains no text of the document.
     """
     workspace = Workspace(folder)
     try:
         document = read_document(name, workspace.upload.read_bytes(), target, output)
         if action == "write":
             translated = read_lines(workspace.translations)
-            translations = ["".join(islice(translated, len(cut_pieces(document, text)))) for text in document.texts]
+            translations = [
+                "".join(islice(translated, len(cut_pieces(document, text))))
+                for text in document.texts
+            ]
             workspace.result.write_bytes(document.write(translations))
             return {}
         size = sum(len(tagged_of(text, document.format).text) for text in document.texts)
         if size > characters:
-            raise TextTooLong(f"The file's {size:,} characters are over the limit of {characters:,}.")
+            raise TextTooLong(
+                f"The file's {size:,} characters are over the limit of {characters:,}."
+            )
         pieces = [piece for text in document.texts for piece in cut_pieces(document, text)]
         if max(map(len, pieces), default=0) > PASSAGE_CHARACTERS:
             raise PayloadTooLarge(
-                f"A paragraph of the file is over the limit of {PASSAGE_CHARACTERS:,} characters; split it."
+                f"A paragraph of the file is over the limit of {PASSAGE_CHARACTERS:,} characters; "
+                "split it."
             )
         add_lines(workspace.texts, pieces)
         return {"format": document.format, "characters": size, "sample": sample(document)}
@@ -88,20 +105,24 @@ def perform(action: str, folder: str, name: str, target: str, characters: int, o
 
 
 def cut_pieces(document: Document, text: str) -> list[str]:
-    """Returns a text of the document, and a long one in pieces, each of which is translated alone."""
+    """Returns a text of the document, and a long one in pieces, each of which is translated
+    alone."""
     if len(text) <= PIECE_CHARACTERS:
         return [text]
     pieces: list[str] = []
     for passage in tagged_of(text, document.format).passages():
         has_codes = any(not code.splits for code in passage.codes)
         first, *others = [passage.text] if has_codes else cut_text(passage.text, PIECE_CHARACTERS)
-        pieces += [passage._replace(text=first).write(), *[Tagged(each, (), passage.escape).write() for each in others]]
+        pieces += [
+            passage._replace(text=first).write(),
+            *[Tagged(each, (), passage.escape).write() for each in others],
+        ]
     return join_pieces(pieces)
 
 
 def read_document(name: str, content: bytes, target: str, output: str = "") -> Document:
-    """Reads a file, in the format that its name says, for a translation into `target` that is written as `output`, or as
-    usual. Raises InvalidRequest."""
+    """Reads a file, in the format that its name says, for a translation into `target` that is
+    written as `output`, or as usual. Raises InvalidRequest."""
     format = format_of(name, output)
     read: Callable[[bytes, str], Document] = getattr(
         import_module(f"server.documents.formats.{format.reader}"), format.function

@@ -1,4 +1,5 @@
-"""Translates documents: reads a file, translates its texts in batches with low priority, and writes the new file."""
+"""Translates documents: reads a file, translates its texts in batches with low priority, and writes
+the new file."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from server.work_threads import FairSlots
 log = logging.getLogger(__name__)
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 64
-"""Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
-between two batches."""
+"""Limits of one request to the translator: enough to fill a batch, and small enough that other
+requests are served between two batches."""
 FILES_PER_JOB = 16
 """Documents in progress for each batch that is translated at the same time."""
 NAME_CHARACTERS = 100
@@ -34,7 +35,8 @@ NAME_CHARACTERS = 100
 UNCHANGED = "No text of the file was translated."
 NO_FORMALITY = "The model knows no forms of address of this language: 'formality' has no effect."
 SLOWEST_RETRY = 10
-"""Longest time in seconds between two attempts to translate a batch while the server is overloaded."""
+"""Longest time in seconds between two attempts to translate a batch while the server is
+overloaded."""
 PROCESSES = 3
 """Each may have `server.documents.reader_process.DATA_BYTES` of memory; they start on demand."""
 CALLER_PROCESSES = 2
@@ -52,8 +54,8 @@ class Readers:
         self._slots = FairSlots(PROCESSES, CALLER_PROCESSES)
 
     async def run(self, task: dict[str, Any], caller: str, order: int) -> dict[str, Any]:
-        """Returns the result of a task. Callers take turns, and the task with the lowest `order` of a caller is first.
-        Raises PayloadTooLarge if it needs too much time or memory."""
+        """Returns the result of a task. Callers take turns, and the task with the lowest `order` of
+        a caller is first. Raises PayloadTooLarge if it needs too much time or memory."""
         async with self._slots.hold(caller, order):
             process = self._free.pop()  # the one that was used last, so that the others end
             try:
@@ -61,7 +63,9 @@ class Readers:
                     return await process.run(task)
             except (TimeoutError, MemoryError) as error:
                 late = isinstance(error, TimeoutError)
-                raise PayloadTooLarge("The file takes too long to read; split it." if late else NO_MEMORY) from None
+                raise PayloadTooLarge(
+                    "The file takes too long to read; split it." if late else NO_MEMORY
+                ) from None
             finally:
                 self._free.append(process)
 
@@ -72,15 +76,17 @@ class Readers:
 
 
 class TranslatedDocument(NamedTuple):
-    """A translated file: its `token` in the store, and a `warning` in one sentence, if there is one."""
+    """A translated file: its `token` in the store, and a `warning` in one sentence, if there is
+    one."""
 
     token: str
     warning: str = ""
 
 
 class ReceivedDocument(NamedTuple):
-    """A document whose texts have been read. `name` is that of the translated file, `format` that of its texts, `characters`
-    their number without markup, `sample` text from its beginning, and `order` the number of the document."""
+    """A document whose texts have been read. `name` is that of the translated file, `format` that
+    of its texts, `characters` their number without markup, `sample` text from its beginning, and
+    `order` the number of the document."""
 
     workspace: Workspace
     permit: Permit
@@ -95,8 +101,9 @@ class ReceivedDocument(NamedTuple):
 
 
 class DocumentTranslator:
-    """Translates files, each with at most `characters`. `jobs` batches are translated at the same time, and at most
-    FILES_PER_JOB times as many documents are in progress. `admission` counts their bytes."""
+    """Translates files, each with at most `characters`. `jobs` batches are translated at the same
+    time, and at most FILES_PER_JOB times as many documents are in progress. `admission` counts
+    their bytes."""
 
     def __init__(
         self,
@@ -120,10 +127,17 @@ class DocumentTranslator:
         return max(size, self.admission.limit / self._limit)
 
     async def receive(
-        self, content: bytes, name: str, target: str, caller: str, output: str = "", key: int | None = None
+        self,
+        content: bytes,
+        name: str,
+        target: str,
+        caller: str,
+        output: str = "",
+        key: int | None = None,
     ) -> ReceivedDocument:
-        """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called. `output` is the
-        format of the translated file, if it is not the usual one; `key` is that of the request.
+        """Keeps an upload on disk and reads its texts. The document holds its permit until `close`
+        is called. `output` is the format of the translated file, if it is not the usual one; `key`
+        is that of the request.
 
         Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
@@ -157,11 +171,11 @@ class DocumentTranslator:
         copy: bool = True,
         progress: Callable[[int], object] | None = None,
     ) -> TranslatedDocument:
-        """Translates a document with the options of `request` and keeps the new file in the store. `progress` receives the
-        characters of each batch, without markup.
+        """Translates a document with the options of `request` and keeps the new file in the store.
+        `progress` receives the characters of each batch, without markup.
 
-        Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and not if `patient`. Unless
-        `copy`, a document in the target language is an InvalidRequest.
+        Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and
+        not if `patient`. Unless `copy`, a document in the target language is an InvalidRequest.
         """
         may_wait, changed = patient, False
         workspace, caller = document.workspace, document.caller
@@ -170,7 +184,9 @@ class DocumentTranslator:
             if not copy and source.lower() == document.target.lower():
                 raise InvalidRequest("Source and target language are equal.")
             for texts in batches(read_lines(workspace.texts)):
-                batch = dataclasses.replace(request, texts=texts, source=source, format=document.format, remember=False)
+                batch = dataclasses.replace(
+                    request, texts=texts, source=source, format=document.format, remember=False
+                )
                 async with self._turns.hold(caller, document.order):
                     translated = await self._translate_batch(batch, patient)
                 patient = True
@@ -179,17 +195,31 @@ class DocumentTranslator:
                     add_lines(workspace.translations, translated)
                 if progress is not None:
                     progress(sum([len(tagged_of(text, document.format).text) for text in texts]))
-            await self.run("write", workspace, document.file_format, document.target, caller, document.order)
-        token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
+            await self.run(
+                "write", workspace, document.file_format, document.target, caller, document.order
+            )
+        token = await self.store.keep(
+            workspace, document.name, document.file_format.media_type, caller, may_wait
+        )
         document.permit.release(succeeded=True)
-        ignored = request.formality and not self._translator.catalog.knows_formality(document.target)
-        return TranslatedDocument(token, UNCHANGED if not changed else NO_FORMALITY if ignored else "")
+        ignored = request.formality and not self._translator.catalog.knows_formality(
+            document.target
+        )
+        return TranslatedDocument(
+            token, UNCHANGED if not changed else NO_FORMALITY if ignored else ""
+        )
 
     async def run(
-        self, action: str, workspace: Workspace, format: FileFormat, target: str, caller: str, order: int
+        self,
+        action: str,
+        workspace: Workspace,
+        format: FileFormat,
+        target: str,
+        caller: str,
+        order: int,
     ) -> dict[str, Any]:
-        """Returns the result of a task of `server.documents.reader_process.perform`. Raises the errors of the document and of
-        `Readers.run`."""
+        """Returns the result of a task of `server.documents.reader_process.perform`. Raises the
+        errors of the document and of `Readers.run`."""
         task = {
             "action": action,
             "folder": str(workspace.folder),
@@ -207,17 +237,21 @@ class DocumentTranslator:
         return answer
 
     async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
-        """Returns the source language, detected once for the whole file. The target is no hint: a file may be in it."""
+        """Returns the source language, detected once for the whole file. The target is no hint: a
+        file may be in it."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
         guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:
-        """Translates one batch. If the server is overloaded, waits if `patient`, and raises Overloaded otherwise."""
+        """Translates one batch. If the server is overloaded, waits if `patient`, and raises
+        Overloaded otherwise."""
         while True:
             try:
-                return [translation.text for translation in await self._translator.translate(request)]
+                return [
+                    translation.text for translation in await self._translator.translate(request)
+                ]
             except Overloaded as busy:
                 if not patient:
                     raise
@@ -239,9 +273,14 @@ def batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def translated_name(name: str, target: str, written_as: str = "") -> str:
-    """Returns the name of the translated file: book.epub -> book.de.epub. Folders in the name are dropped."""
+    """Returns the name of the translated file: book.epub -> book.de.epub. Folders in the name are
+    dropped."""
     plain = PurePosixPath(PureWindowsPath(name).name).name
-    plain = "".join(character for character in plain if character.isprintable() and character not in '"/\\:<>|?*')
+    plain = "".join(
+        character
+        for character in plain
+        if character.isprintable() and character not in '"/\\:<>|?*'
+    )
     stem, dot, suffix = plain.rpartition(".")
     suffix = written_as.removeprefix(".") or suffix
     return f"{stem[:NAME_CHARACTERS] or 'translated'}.{target}{dot}{suffix}"

@@ -1,5 +1,5 @@
-"""Keeps the files of documents: those in progress on disk, and translated ones until they are fetched or expire. With
-`--state redis://` every server can send a translated file."""
+"""Keeps the files of documents: those in progress on disk, and translated ones until they are
+fetched or expire. With `--state redis://` every server can send a translated file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ import orjson
 from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
-from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
+from server.errors import (
+    ExpiredTranslation,
+    NotFound,
+    PayloadTooLarge,
+    SettingsError,
+    StateUnreachable,
+    Unavailable,
+)
 from server.store.interface import Store
 
 log = logging.getLogger(__name__)
@@ -33,14 +40,15 @@ TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
 IN_REDIS = 5_000_000
 """Bytes of the largest upload whose translation is kept in Redis."""
 RESULT_FACTOR = 4
-"""Most bytes of a translated file in Redis, in those of the largest upload: other scripts need more a letter."""
+"""Most bytes of a translated file in Redis, in those of the largest upload: other scripts need more
+a letter."""
 TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 
 
 class StoredFile(NamedTuple):
-    """A translated file. `name` is the file name for the download, and `content` the path of the file, or its bytes. If
-    `once`, a file with a path is deleted when it has been sent."""
+    """A translated file. `name` is the file name for the download, and `content` the path of the
+    file, or its bytes. If `once`, a file with a path is deleted when it has been sent."""
 
     name: str
     media_type: str
@@ -49,22 +57,30 @@ class StoredFile(NamedTuple):
 
 
 class FileStore:
-    """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server has translated: beyond
-    that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
+    """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server
+    has translated: beyond that, the oldest file of the caller with the most bytes is deleted.
+    Belongs to one event loop.
 
-    A file has a record with its name and media type as a line of JSON. In Redis its content follows, or is in the `shared`
-    folder if it is too large; without Redis it is in the `common` folder of several processes, or in one of this server,
-    which `close` deletes. All methods raise StateUnreachable.
+    A file has a record with its name and media type as a line of JSON. In Redis its content
+    follows, or is in the `shared` folder if it is too large; without Redis it is in the `common`
+    folder of several processes, or in one of this server, which `close` deletes. All methods raise
+    StateUnreachable.
     """
 
     def __init__(
-        self, records: Store, shared: Path | None, seconds: float, limit: int, common: Path | None = None
+        self,
+        records: Store,
+        shared: Path | None,
+        seconds: float,
+        limit: int,
+        common: Path | None = None,
     ) -> None:
         self._records, self._shared, self._seconds, self._limit = records, shared, seconds, limit
         self._alone = not records.shared or common is not None
         self._common = self._folder = common
         self._entries: dict[str, tuple[float, int, str]] = {}
-        """The time of expiry on the monotonic clock, the bytes and the caller of each file, by token."""
+        """The time of expiry on the monotonic clock, the bytes and the caller of each file, by
+        token."""
 
     @property
     def _results(self) -> Path | None:
@@ -72,10 +88,14 @@ class FileStore:
         return self._folder if self._alone else self._shared
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk,
-        PayloadTooLarge if a file of this size cannot be kept, and StateUnreachable while it could not be shared."""
+        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be
+        written to disk, PayloadTooLarge if a file of this size cannot be kept, and StateUnreachable
+        while it could not be shared."""
         if not self._alone and self._shared is None and (size := len(upload)) > IN_REDIS:
-            raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
+            raise PayloadTooLarge(
+                f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this "
+                "server."
+            )
         self._records.check()
         with disk_errors():
             if self._folder is None:
@@ -88,9 +108,11 @@ class FileStore:
                 raise
             return workspace
 
-    async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
-        """Keeps the result of a workspace and returns its token. If `patient`, waits while Redis cannot be reached. Raises
-        Unavailable."""
+    async def keep(
+        self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False
+    ) -> str:
+        """Keeps the result of a workspace and returns its token. If `patient`, waits while Redis
+        cannot be reached. Raises Unavailable."""
         token = f"{int(time.time()):08x}{secrets.token_urlsafe(24)}"
         with disk_errors():
             size = workspace.result.stat().st_size
@@ -104,14 +126,19 @@ class FileStore:
         return token
 
     async def check(self, token: str) -> None:
-        """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer kept."""
+        """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer
+        kept."""
         if not TOKEN.fullmatch(token) or not await self._records.exists(NAME, token):
             self._missing(token)
 
     async def find(self, token: str) -> StoredFile:
         """Returns a file. Raises the errors of `check`."""
         await self.prune()
-        record = await self._records.find(NAME, token, TRANSFER_SECONDS) if TOKEN.fullmatch(token) else None
+        record = (
+            await self._records.find(NAME, token, TRANSFER_SECONDS)
+            if TOKEN.fullmatch(token)
+            else None
+        )
         if record is None:
             self._missing(token)
         head, _, content = record.partition(b"\n")
@@ -129,7 +156,8 @@ class FileStore:
         await self._records.remove(NAME, token)
 
     async def prune(self) -> None:
-        """Deletes the files of this server that have expired, and those beyond the bytes; one file always stays."""
+        """Deletes the files of this server that have expired, and those beyond the bytes; one file
+        always stays."""
         now = monotonic()
         for token in [token for token, (until, *_) in self._entries.items() if until <= now]:
             await self._drop(token)
@@ -140,7 +168,9 @@ class FileStore:
             if held.total() <= self._limit:
                 break
             [(largest, _)] = held.most_common(1)
-            await self._drop(next(token for token, (*_, caller) in self._entries.items() if caller == largest))
+            await self._drop(
+                next(token for token, (*_, caller) in self._entries.items() if caller == largest)
+            )
 
     async def close(self) -> None:
         """Deletes the files on this machine."""
@@ -150,12 +180,17 @@ class FileStore:
             self._folder = None
 
     async def _moved(self, result: Path, size: int, token: str) -> bytes:
-        """Puts a file into the folder of translated files under a token, or returns its content if there is none."""
+        """Puts a file into the folder of translated files under a token, or returns its content if
+        there is none."""
         if token and self._results is not None:
-            await asyncio.to_thread(keep_copy, result, self._results / token, time.time() - self._seconds)
+            await asyncio.to_thread(
+                keep_copy, result, self._results / token, time.time() - self._seconds
+            )
             return b""
         if size > RESULT_FACTOR * IN_REDIS:
-            raise PayloadTooLarge("The translated file is too large to be shared by the servers; split the file.")
+            raise PayloadTooLarge(
+                "The translated file is too large to be shared by the servers; split the file."
+            )
         return await asyncio.to_thread(result.read_bytes)
 
     async def _drop(self, token: str) -> None:
@@ -172,7 +207,8 @@ class FileStore:
         if match is None or int(match[1], 16) > time.time():
             raise NotFound("There is no such file.")
         raise ExpiredTranslation(
-            f"The translated file is no longer kept; translate it again and fetch it within {self._seconds:,.0f} seconds."
+            "The translated file is no longer kept; translate it again and fetch it within "
+            f"{self._seconds:,.0f} seconds."
         )
 
 
@@ -187,8 +223,8 @@ def disk_errors() -> Iterator[None]:
 
 
 def keep_copy(source: Path, target: Path, before: float) -> None:
-    """Copies a file; the copy has its name only when it is complete. Deletes the files of its folder that were kept before a
-    time: a server that was killed has left its own."""
+    """Copies a file; the copy has its name only when it is complete. Deletes the files of its
+    folder that were kept before a time: a server that was killed has left its own."""
     with atomic_write(target) as part:
         part.touch(0o600)
         shutil.copyfile(source, part)
@@ -197,13 +233,19 @@ def keep_copy(source: Path, target: Path, before: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def open_store(settings: Settings, records: Store, common: Path | None = None, processes: int = 1) -> FileStore:
-    """Returns the store of translated files of one of so many processes. Raises SettingsError for a shared folder that cannot
-    be used."""
+def open_store(
+    settings: Settings, records: Store, common: Path | None = None, processes: int = 1
+) -> FileStore:
+    """Returns the store of translated files of one of so many processes. Raises SettingsError for a
+    shared folder that cannot be used."""
     folder = settings.file_folder
     alone = not records.shared or common is not None
     if folder is not None and (alone or not folder.is_dir()):
-        reason = "needs --state redis://host:port" if alone else f"must be a folder, and {str(folder)!r} is none"
+        reason = (
+            "needs --state redis://host:port"
+            if alone
+            else f"must be a folder, and {str(folder)!r} is none"
+        )
         raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")
     limit = settings.file_keep_bytes // processes
     return FileStore(records, folder, settings.file_keep_seconds, limit, common)

@@ -1,4 +1,5 @@
-"""Reads zip archives within limits that protect against archives which unpack to an excessive size."""
+"""Reads zip archives within limits that protect against archives which unpack to an excessive
+size."""
 
 from __future__ import annotations
 
@@ -32,12 +33,14 @@ METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class Archive:
-    """A zip archive in memory. Raises InvalidRequest, or PayloadTooLarge before anything is unpacked."""
+    """A zip archive in memory. Raises InvalidRequest, or PayloadTooLarge before anything is
+    unpacked."""
 
     def __init__(self, data: bytes) -> None:
         if data.startswith(OLD_OFFICE):
             raise InvalidRequest(
-                "The file is protected by a password, or has the format of Office 97; save it without."
+                "The file is protected by a password, or has the format of Office 97; save it "
+                "without."
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
@@ -50,11 +53,17 @@ class Archive:
         self._read: set[str] = set()
         self._size, self._memory = 0, 0  # of the parts that were read; the memory is estimated
         unpacked = sum(entry.file_size for entry in self._entries)
-        if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
+        if (
+            len(self._entries) > ENTRIES_LIMIT
+            or unpacked > UNPACKED_BYTES
+            or unpacked > RATIO_LIMIT * len(data)
+        ):
             raise PayloadTooLarge("The file unpacks to more than this server reads.")
         if len(self.names) != len(self._entries):
             raise InvalidRequest("The file is damaged: two of its parts have the same name.")
-        if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
+        if any(
+            entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries
+        ):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
         for entry in self._entries:  # damage is reported before the translation starts
             self._copy(entry, None)
@@ -69,8 +78,8 @@ class Archive:
             raise InvalidRequest(f"{NO_ARCHIVE}: a part of it is missing.")
 
     def part(self, name: str) -> bytes:
-        """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it
-        is too large."""
+        """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and
+        PayloadTooLarge if it is too large."""
         self.require(name)
         entry = self.names[name]
         size = 0 if name in self._read else entry.file_size
@@ -83,16 +92,20 @@ class Archive:
             self._size += size
             self._memory += ELEMENT_BYTES * (data.count(b"<") - data.count(b"</")) + len(data)
         if self._memory > TREE_BYTES:
-            raise PayloadTooLarge("The file has more paragraphs and formatting than this server reads; split it.")
+            raise PayloadTooLarge(
+                "The file has more paragraphs and formatting than this server reads; split it."
+            )
         return data
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
-        """Returns the archive with some entries replaced. Order, names and compression of all entries are kept."""
+        """Returns the archive with some entries replaced. Order, names and compression of all
+        entries are kept."""
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
             for entry in self._entries:
                 content = parts.get(entry.filename)
-                # The compression method of each entry is kept: the first entry of an EPUB must be uncompressed.
+                # The compression method of each entry is kept: the first entry of an EPUB must be
+                # uncompressed.
                 header = zipfile.ZipInfo(entry.filename, entry.date_time)
                 header.compress_type = entry.compress_type
                 header.external_attr = entry.external_attr
@@ -115,5 +128,6 @@ class Archive:
 
 
 def compared(name: str) -> str:
-    """Returns a name as Office compares it: without a slash before it, and whatever its letters' case."""
+    """Returns a name as Office compares it: without a slash before it, and whatever its letters'
+    case."""
     return name.replace("\\", "/").lstrip("/").lower()

@@ -47,8 +47,8 @@ Change = Callable[[Glossary], Glossary | None]
 class Glossaries:
     """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE.
 
-    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id, and
-    StateUnreachable where the store cannot be used.
+    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for
+    any other id, and StateUnreachable where the store cannot be used.
     """
 
     def __init__(self, store: Store) -> None:
@@ -58,7 +58,9 @@ class Glossaries:
     async def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Raises InvalidRequest or PayloadTooLarge beyond a bound."""
         new = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
-        if len({(dictionary.source, dictionary.target) for dictionary in dictionaries}) < len(dictionaries):
+        if len({(dictionary.source, dictionary.target) for dictionary in dictionaries}) < len(
+            dictionaries
+        ):
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
         return await self._change(owner, new.id, dictionaries=dictionaries, new=new)
 
@@ -102,8 +104,11 @@ class Glossaries:
         """Deletes a glossary."""
         await self._change(owner, id, lambda _: None)
 
-    async def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
-        """Replaces the dictionary of a language pair; with `merge` its entries are added to those that it has."""
+    async def put(
+        self, owner: str, id: str, dictionary: Dictionary, merge: bool = False
+    ) -> Glossary:
+        """Replaces the dictionary of a language pair; with `merge` its entries are added to those
+        that it has."""
         return await self._change(owner, id, dictionaries=[dictionary], merge=merge)
 
     async def remove(self, owner: str, id: str, source: str, target: str) -> None:
@@ -111,7 +116,9 @@ class Glossaries:
         pair = base_language(source), base_language(target)
 
         def change(glossary: Glossary) -> Glossary:
-            kept = tuple([info for info in glossary.dictionaries if (info.source, info.target) != pair])
+            kept = tuple(
+                [info for info in glossary.dictionaries if (info.source, info.target) != pair]
+            )
             if len(kept) == len(glossary.dictionaries):
                 raise NotFound(NO_DICTIONARY)
             return replace(glossary, dictionaries=kept)
@@ -119,21 +126,25 @@ class Glossaries:
         await self._change(owner, id, change)
 
     async def terms(self, owner: str, ids: Sequence[str], source: str, target: str) -> TermIndex:
-        """Returns the terms of some glossaries for a language pair. Where several have a term, the first one counts.
-        Raises NotFound, or InvalidRequest if one has no such dictionary."""
+        """Returns the terms of some glossaries for a language pair. Where several have a term, the
+        first one counts. Raises NotFound, or InvalidRequest if one has no such dictionary."""
         pair = (base_language(source), base_language(target))
         glossaries = [await self.find(owner, id) for id in ids]
         infos = [glossary.info(*pair) for glossary in glossaries]
         if None in infos:
             raise InvalidRequest(NO_DICTIONARY)
-        key = (pair, tuple([(id, info and info.revision) for id, info in zip(ids, infos, strict=True)]))
+        key = (
+            pair,
+            tuple([(id, info and info.revision) for id, info in zip(ids, infos, strict=True)]),
+        )
         if (index := self._indexes.pop(key, None)) is None:
             entries: dict[str, Entry] = {}
             for id in ids:
                 if dictionary := await self._dictionary(id, pair):
                     for term, translation in dictionary.entries.items():
                         entries.setdefault(term, Entry(term, translation, dictionary.exact))
-            index = await asyncio.to_thread(TermIndex, list(entries.values()))  # takes long for many entries
+            # takes long for many entries
+            index = await asyncio.to_thread(TermIndex, list(entries.values()))
         self._indexes[key] = index
         while len(self._indexes) > _INDEXES:
             self._indexes.popitem(last=False)
@@ -156,19 +167,27 @@ class Glossaries:
         merge: bool = False,
         new: Glossary | None = None,
     ) -> Glossary:
-        """Stores a changed glossary of the owner, or the `new` one, with these dictionaries, and returns it. With `merge`
-        entries are added to those of the pair. It is repeated if a glossary has changed meanwhile. Raises NotFound or
-        Forbidden."""
+        """Stores a changed glossary of the owner, or the `new` one, with these dictionaries, and
+        returns it. With `merge` entries are added to those of the pair. It is repeated if a
+        glossary has changed meanwhile. Raises NotFound or Forbidden."""
         if new is None and (await self.find(owner, id)).owner != owner:
-            raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
+            raise Forbidden(
+                "This glossary belongs to everyone; the operator of the server changes it."
+            )
         for _ in range(_ATTEMPTS):
             version = await self._store.version(_TABLE)
             others = {glossary.id: glossary for glossary in await self.of(owner)}
             if (before := others.pop(id, new)) is None:  # deleted a moment ago
                 raise NotFound("There is no glossary with this id.")
             if new is not None and len(others) >= GLOSSARIES:
-                raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
-            written = [await self._merged(id, dictionary) for dictionary in dictionaries] if merge else dictionaries
+                raise InvalidRequest(
+                    f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them."
+                )
+            written = (
+                [await self._merged(id, dictionary) for dictionary in dictionaries]
+                if merge
+                else dictionaries
+            )
             if (after := change(before)) is not None and written:
                 after = with_dictionaries(after, written, list(others.values()))
             if await self._store.write(records(before, after, written), {_TABLE: version}):
@@ -176,14 +195,21 @@ class Glossaries:
         raise Overloaded("The glossaries are being changed by others; try again later.", 1)
 
     async def _merged(self, id: str, dictionary: Dictionary) -> Dictionary:
-        """Returns a dictionary with the entries that are stored for its pair and that it does not have."""
+        """Returns a dictionary with the entries that are stored for its pair and that it does not
+        have."""
         stored = await self._dictionary(id, (dictionary.source, dictionary.target))
-        return replace(dictionary, entries={**stored.entries, **dictionary.entries}) if stored else dictionary
+        return (
+            replace(dictionary, entries={**stored.entries, **dictionary.entries})
+            if stored
+            else dictionary
+        )
 
 
-def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]) -> Glossary:
-    """Returns a glossary with more dictionaries, within its bounds and those of its owner, who has the `others` too.
-    Raises InvalidRequest or PayloadTooLarge."""
+def with_dictionaries(
+    glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]
+) -> Glossary:
+    """Returns a glossary with more dictionaries, within its bounds and those of its owner, who has
+    the `others` too. Raises InvalidRequest or PayloadTooLarge."""
     infos = {(info.source, info.target): info for info in glossary.dictionaries}
     for dictionary in dictionaries:
         check_entries(dictionary.entries)
@@ -191,10 +217,17 @@ def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], ot
     if len(infos) > DICTIONARIES:
         raise InvalidRequest(f"A glossary has at most {DICTIONARIES} dictionaries.")
     if (count := sum([info.count for info in infos.values()])) > ENTRIES:
-        raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
+        raise PayloadTooLarge(
+            f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary."
+        )
     changed = replace(glossary, dictionaries=tuple(infos.values()))
-    if sum([info.characters for glossary in (*others, changed) for info in glossary.dictionaries]) > CHARACTERS:
-        raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
+    if (
+        sum([info.characters for glossary in (*others, changed) for info in glossary.dictionaries])
+        > CHARACTERS
+    ):
+        raise PayloadTooLarge(
+            f"All glossaries together must have at most {CHARACTERS:,} characters."
+        )
     return changed
 
 
@@ -204,7 +237,9 @@ def records(
     """Returns the records of a change. Dictionaries that the new state lacks are deleted."""
     id = before.id
     removed = {entries_id(id, info.source, info.target) for info in before.dictionaries}
-    removed -= {entries_id(id, info.source, info.target) for info in (after.dictionaries if after else ())}
+    removed -= {
+        entries_id(id, info.source, info.target) for info in (after.dictionaries if after else ())
+    }
     entries: dict[str, bytes | None] = dict.fromkeys(removed)
     for dictionary in dictionaries:
         stored = {"exact": dictionary.exact, "entries": list(dictionary.entries.items())}

@@ -26,8 +26,9 @@ CHARACTERS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class DictionaryInfo:
-    """A dictionary without its entries. The languages are codes without region. With `exact` the translations are kept
-    as they are written; otherwise terms and translations may be inflected. `characters` is the length of all terms."""
+    """A dictionary without its entries. The languages are codes without region. With `exact` the
+    translations are kept as they are written; otherwise terms and translations may be inflected.
+    `characters` is the length of all terms."""
 
     source: str
     target: str
@@ -40,7 +41,8 @@ class DictionaryInfo:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The terms of one language pair, and their translations. Raises InvalidRequest for two equal languages."""
+    """The terms of one language pair, and their translations. Raises InvalidRequest for two equal
+    languages."""
 
     source: str
     target: str
@@ -53,15 +55,19 @@ class Dictionary:
 
     def info(self) -> DictionaryInfo:
         """Returns the description of new entries."""
-        characters = sum([len(term) + len(translation) for term, translation in self.entries.items()])
+        characters = sum(
+            [len(term) + len(translation) for term, translation in self.entries.items()]
+        )
         revision = secrets.randbits(53)
-        return DictionaryInfo(self.source, self.target, len(self.entries), characters, self.exact, revision)
+        return DictionaryInfo(
+            self.source, self.target, len(self.entries), characters, self.exact, revision
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """A glossary without its entries. `owner` is the id of a key, or empty where the glossary belongs to everyone.
-    `created` is in seconds since the epoch."""
+    """A glossary without its entries. `owner` is the id of a key, or empty where the glossary
+    belongs to everyone. `created` is in seconds since the epoch."""
 
     id: str
     owner: str
@@ -71,33 +77,45 @@ class Glossary:
 
     def info(self, source: str, target: str) -> DictionaryInfo | None:
         """Returns the dictionary of a language pair, or None."""
-        return next((info for info in self.dictionaries if (info.source, info.target) == (source, target)), None)
+        return next(
+            (info for info in self.dictionaries if (info.source, info.target) == (source, target)),
+            None,
+        )
 
 
 def base_language(code: str) -> str:
-    """Returns a language code without region or script: a dictionary for `en` also serves `en-GB`."""
+    """Returns a language code without region or script: a dictionary for `en` also serves
+    `en-GB`."""
     return primary_subtag(code.strip())
 
 
 def check_name(name: str) -> str:
-    """Returns the name without white space around it. Raises InvalidRequest if it is empty or too long."""
+    """Returns the name without white space around it. Raises InvalidRequest if it is empty or too
+    long."""
     if not (name := name.strip()):
         raise InvalidRequest("The name of a glossary must not be empty.")
     if len(name) > NAME_CHARACTERS:
-        raise InvalidRequest(f"The name of a glossary must have at most {NAME_CHARACTERS} characters.")
+        raise InvalidRequest(
+            f"The name of a glossary must have at most {NAME_CHARACTERS} characters."
+        )
     return name
 
 
 def check_entries(entries: Mapping[str, str]) -> None:
-    """Checks the bounds of the entries of one dictionary. Raises InvalidRequest or PayloadTooLarge."""
+    """Checks the bounds of the entries of one dictionary. Raises InvalidRequest or
+    PayloadTooLarge."""
     if not entries:
         raise InvalidRequest("A dictionary of a glossary must have at least one entry.")
     if len(entries) > ENTRIES:
-        raise PayloadTooLarge(f"{len(entries):,} entries are over the limit of {ENTRIES:,} for a glossary.")
+        raise PayloadTooLarge(
+            f"{len(entries):,} entries are over the limit of {ENTRIES:,} for a glossary."
+        )
     for number, pair in enumerate(entries.items(), start=1):
         for term in pair:
             if not term.strip() or len(term) > TERM_CHARACTERS:
-                raise InvalidRequest(f"Entry {number}: a term must have 1 to {TERM_CHARACTERS} characters.")
+                raise InvalidRequest(
+                    f"Entry {number}: a term must have 1 to {TERM_CHARACTERS} characters."
+                )
             if any(character < " " for character in term):
                 raise InvalidRequest(f"Entry {number}: a term must not contain control characters.")
 
@@ -107,14 +125,17 @@ MEDIA_TYPES: dict[EntriesFormat, str] = {"tsv": "text/tab-separated-values", "cs
 
 
 def read_entries(text: str, format: EntriesFormat = "tsv") -> dict[str, str]:
-    """Returns the entries of a file: one a line, term and translation separated by a tab, or in CSV by a comma. CSV may
-    have two further columns with the languages, which are ignored. Raises InvalidRequest, which names the line."""
+    """Returns the entries of a file: one a line, term and translation separated by a tab, or in CSV
+    by a comma. CSV may have two further columns with the languages, which are ignored. Raises
+    InvalidRequest, which names the line."""
     text = text.removeprefix("\ufeff")
     entries: dict[str, str] = {}
     for number, row in _rows(text, format):
         if len(row) != 2 and (format == "tsv" or len(row) != 4):
             separator = "tab" if format == "tsv" else "comma"
-            raise InvalidRequest(f"Line {number} of the entries must be a term, a {separator} and its translation.")
+            raise InvalidRequest(
+                f"Line {number} of the entries must be a term, a {separator} and its translation."
+            )
         term, translation = row[0].strip(), row[1].strip()
         if not term or not translation:
             raise InvalidRequest(f"Line {number} of the entries has an empty term.")
@@ -139,6 +160,10 @@ def _rows(text: str, format: EntriesFormat) -> Iterable[tuple[int, list[str]]]:
         return [(number, line.rstrip("\n").split("\t")) for number, line in lines if line.strip()]
     try:
         file = io.StringIO(text, newline="")
-        return [(number, row) for number, row in enumerate(csv.reader(file, strict=True), start=1) if row]
+        return [
+            (number, row)
+            for number, row in enumerate(csv.reader(file, strict=True), start=1)
+            if row
+        ]
     except csv.Error as error:
         raise InvalidRequest(f"The entries are not CSV: {error}.") from None

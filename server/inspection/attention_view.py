@@ -1,4 +1,5 @@
-"""Selects and transforms attention maps for display: kinds, layers, heads, words, rollout, scale. NumPy only."""
+"""Selects and transforms attention maps for display: kinds, layers, heads, words, rollout, scale.
+NumPy only."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ WIDTHS = (100, 4_000)
 DPIS = (36, 600)
 TITLE_LIMIT = 300
 RECURRENT = (
-    "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of self-attention, which keeps one state "
+    "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of "
+    "self-attention, which keeps one state "
     "instead of attending to earlier words."
 )
 
@@ -47,10 +49,15 @@ def heads(value: int | str) -> int | str:
 
 
 def number_or_word(value: Any) -> Any:
-    """Returns digits as an int and other text in lower case, for parameters such as `head=3` and `head=mean`."""
+    """Returns digits as an int and other text in lower case, for parameters such as `head=3` and
+    `head=mean`."""
     if not isinstance(value, str):
         return value
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
+    return (
+        int(value)
+        if value.isascii() and value.isdigit() and len(value) < 10
+        else value.strip().lower()
+    )
 
 
 class ViewOptions(BaseModel):
@@ -58,59 +65,81 @@ class ViewOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["cross", "encoder", "decoder", "all"] = Field(default="all", description="Attention maps to return.")
+    kind: Literal["cross", "encoder", "decoder", "all"] = Field(
+        default="all", description="Attention maps to return."
+    )
     layer: Annotated[int | Literal["all"], BeforeValidator(number_or_word)] = Field(
         default="all", description="One layer, counted from 0, or `all`."
     )
-    head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = Field(
-        default="all",
-        description="One head, counted from 0, several (`0,3`), the `mean`, `max` or `sum` over the heads, or `all`.",
+    head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = (
+        Field(
+            default="all",
+            description="One head, counted from 0, several (`0,3`), the `mean`, `max` or `sum` "
+            "over the heads, or `all`.",
+        )
     )
     measure: Literal["weights", "contributions", "effect"] = Field(
         default="weights",
-        description="Cross-attention: the `weights`, or `contributions`, the length of the vector that a source token adds; "
-        "`head=sum` is that of the sum over the heads. Lengths have no limit: pictures and `uint16` show them divided by the "
-        "largest of a map. `effect` is by how much the log-probability of a target word falls when a source word is hidden.",
+        description="Cross-attention: the `weights`, or `contributions`, the length of the vector "
+        "that a source token adds; "
+        "`head=sum` is that of the sum over the heads. Lengths have no limit: pictures and "
+        "`uint16` show them divided by the "
+        "largest of a map. `effect` is by how much the log-probability of a target word falls when "
+        "a source word is hidden.",
     )
     level: Literal["piece", "word"] = Field(
-        default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
+        default="piece",
+        description="`word` sums weights over a key's pieces and averages them over a query's.",
     )
-    rollout: bool = Field(default=False, description="Attention rollout instead of heads: one map per layer.")
+    rollout: bool = Field(
+        default=False, description="Attention rollout instead of heads: one map per layer."
+    )
     normalize: Literal["none", "row", "max"] = Field(
         default="none",
-        description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1.",
+        description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map "
+        "is 1.",
     )
     view: View | None = Field(
         default=None,
-        description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in colours, `alignment` "
-        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default `map` or `grid`.",
+        description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in "
+        "colours, `alignment` "
+        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default "
+        "`map` or `grid`.",
     )
     width: Annotated[int, Field(ge=WIDTHS[0], le=WIDTHS[1])] | None = Field(
-        default=None, description="Pictures: width in pixels of 1/96 inch. The default depends on the sentence."
+        default=None,
+        description="Pictures: width in pixels of 1/96 inch. The default depends on the sentence.",
     )
     dpi: Annotated[int, Field(ge=DPIS[0], le=DPIS[1])] | None = Field(
         default=None,
-        description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for a card.",
+        description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for "
+        "a card.",
     )
-    theme: ThemeName = Field(default="light", description="Pictures: colours; `print` is for black-and-white printing.")
+    theme: ThemeName = Field(
+        default="light", description="Pictures: colours; `print` is for black-and-white printing."
+    )
     title: Annotated[StrictStr, Field(max_length=TITLE_LIMIT)] | None = Field(
-        default=None, description="Pictures: title; empty for none. The default is the sentence and its translation."
+        default=None,
+        description="Pictures: title; empty for none. The default is the sentence and its "
+        "translation.",
     )
     special: bool = Field(
-        default=True, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
+        default=True,
+        description="Pictures: `0` leaves out the language tag and the start and end of sentence.",
     )
     query: Annotated[int, Field(ge=0)] | Annotated[StrictStr, Field(max_length=100)] | None = Field(
         default=None,
         union_mode="left_to_right",
-        description="Pictures of lines, alignment or card: the row, by number or text, whose lines are shown or stand "
+        description="Pictures of lines, alignment or card: the row, by number or text, whose lines "
+        "are shown or stand "
         "out, such as `making`.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """Maps of one kind: `weights` (layers, heads, queries, keys). `layers` and `heads` number the first two axes,
-    `queries` and `keys` label the other two."""
+    """Maps of one kind: `weights` (layers, heads, queries, keys). `layers` and `heads` number the
+    first two axes, `queries` and `keys` label the other two."""
 
     kind: Kind
     weights: Weights
@@ -120,10 +149,13 @@ class MapView:
     keys: tuple[str, ...]
 
 
-def map_choice(options: ViewOptions, shape: tuple[int, int, int] | None, sizes: tuple[int, int]) -> MapChoice:
-    """Returns what a view needs of a forced pass over a source and a target with so many tokens, or words. `shape` are the layers
-    of the encoder and of the decoder, and the heads; None if they are not known. Raises InvalidRequest for a layer or head that
-    the model does not have, and where the view has more weights than WEIGHTS_LIMIT."""
+def map_choice(
+    options: ViewOptions, shape: tuple[int, int, int] | None, sizes: tuple[int, int]
+) -> MapChoice:
+    """Returns what a view needs of a forced pass over a source and a target with so many tokens, or
+    words. `shape` are the layers of the encoder and of the decoder, and the heads; None if they are
+    not known. Raises InvalidRequest for a layer or head that the model does not have, and where the
+    view has more weights than WEIGHTS_LIMIT."""
     if options.measure == "effect":
         return SCORES
     products = options.measure == "contributions"
@@ -137,21 +169,29 @@ def map_choice(options: ViewOptions, shape: tuple[int, int, int] | None, sizes: 
     size = 0
     for kind in KINDS:
         of_kind = options.kind in (kind, "all")
-        chosen[kind] = _indices("layer", options.layer, encoder if kind == "encoder" else decoder) if of_kind else ()
+        chosen[kind] = (
+            _indices("layer", options.layer, encoder if kind == "encoder" else decoder)
+            if of_kind
+            else ()
+        )
         size += len(chosen[kind]) * (1 if named else len(heads)) * math.prod(rows[kind])
     if size > WEIGHTS_LIMIT:
         raise too_many_weights(size)
-    return MapChoice(chosen["encoder"], chosen["decoder"], chosen["cross"], heads, products=products)
+    return MapChoice(
+        chosen["encoder"], chosen["decoder"], chosen["cross"], heads, products=products
+    )
 
 
 def too_many_weights(size: int) -> InvalidRequest:
     """Returns the error for a view with so many weights."""
-    return InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
+    return InvalidRequest(
+        f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head."
+    )
 
 
 def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]:
-    """Returns the selected maps, without those in `absent_kinds`. Raises InvalidRequest for a layer or head that the
-    model does not have, and NotFound if none of the kinds exists."""
+    """Returns the selected maps, without those in `absent_kinds`. Raises InvalidRequest for a layer
+    or head that the model does not have, and NotFound if none of the kinds exists."""
     absent = absent_kinds(result)
     kinds = [kind for kind in KINDS if options.kind in (kind, "all") and kind not in absent]
     if not kinds:
@@ -160,7 +200,9 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
         words = [tuple(word.text for word in side.words) for side in result.sides("cross")]
         return [MapView("cross", result.effects[None, None], (0,), ("effect",), *words)]
     if options.measure == "contributions" and (options.kind != "cross" or options.rollout):
-        raise InvalidRequest("Contributions are those of cross-attention: give kind=cross and no rollout with them.")
+        raise InvalidRequest(
+            "Contributions are those of cross-attention: give kind=cross and no rollout with them."
+        )
     if options.rollout and absent:
         raise InvalidRequest(f"{RECURRENT} Attention rollout needs them.")
     maps = result.attention.maps
@@ -169,16 +211,23 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
 
 
 def absent_kinds(result: InspectionResult) -> dict[Kind, str]:
-    """Returns the kinds of maps that the model does not have, each with the reason in one sentence."""
+    """Returns the kinds of maps that the model does not have, each with the reason in one
+    sentence."""
     return {"decoder": RECURRENT} if result.maps("decoder").shape[1] == 0 else {}
 
 
-def _view(result: InspectionResult, kind: Kind, rolled: Rollout | None, options: ViewOptions) -> MapView:
+def _view(
+    result: InspectionResult, kind: Kind, rolled: Rollout | None, options: ViewOptions
+) -> MapView:
     queries, keys = result.sides(kind)
     raw, products = result.maps(kind), result.attention.maps.value_products
     if options.measure == "contributions":
         summed = options.head == "sum"
-        raw = layer_contributions(raw, products)[:, None] if summed else head_contributions(raw, products)
+        raw = (
+            layer_contributions(raw, products)[:, None]
+            if summed
+            else head_contributions(raw, products)
+        )
     layers = _indices("layer", options.layer, raw.shape[0])
     maps, heads = _select_heads(kind, raw[list(layers)], rolled, layers, options)
     if options.level == "word":
@@ -209,7 +258,9 @@ def _select_heads(
 def _indices(name: str, choice: int | str, count: int) -> tuple[int, ...]:
     if choice == "all":
         return tuple(range(count))
-    chosen = (choice,) if isinstance(choice, int) else tuple(dict.fromkeys(map(int, choice.split(","))))
+    chosen = (
+        (choice,) if isinstance(choice, int) else tuple(dict.fromkeys(map(int, choice.split(","))))
+    )
     if not all(0 <= number < count for number in chosen):
         raise out_of_range(name, count, "this model")
     return chosen
@@ -218,7 +269,11 @@ def _indices(name: str, choice: int | str, count: int) -> tuple[int, ...]:
 def _normalize(maps: Weights, scale: Scale) -> Weights:
     if scale == "none":
         return np.ascontiguousarray(maps)
-    total = maps.sum(axis=-1, keepdims=True) if scale == "row" else maps.max(axis=(-2, -1), keepdims=True)
+    total = (
+        maps.sum(axis=-1, keepdims=True)
+        if scale == "row"
+        else maps.max(axis=(-2, -1), keepdims=True)
+    )
     return np.ascontiguousarray(np.divide(maps, total, out=np.zeros_like(maps), where=total > 0))
 
 
@@ -233,12 +288,19 @@ async def with_effects(
     *,
     caller: Caller = ANYBODY,
 ) -> InspectionResult:
-    """Returns the result with the effects of hiding each source word: its pieces are left out of the source, and the
-    target is scored again. Counts as an attention request. Raises InvalidRequest, Overloaded, TimeoutError."""
+    """Returns the result with the effects of hiding each source word: its pieces are left out of
+    the source, and the target is scored again. Counts as an attention request. Raises
+    InvalidRequest, Overloaded, TimeoutError."""
     leg, pair = result.subject.leg, result.subject.pair
-    hidden = [number for number, word in enumerate(result.source.words) if not word.special and word.text.strip()]
+    hidden = [
+        number
+        for number, word in enumerate(result.source.words)
+        if not word.special and word.text.strip()
+    ]
     if not 0 < len(hidden) <= HIDDEN_LIMIT:
-        raise InvalidRequest(f"Effects are those of 1 to {HIDDEN_LIMIT} words; this sentence has {len(hidden)}.")
+        raise InvalidRequest(
+            f"Effects are those of 1 to {HIDDEN_LIMIT} words; this sentence has {len(hidden)}."
+        )
     options = DecodingOptions(
         target=pair.target,
         masked_heads=result.masked_heads,

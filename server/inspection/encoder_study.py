@@ -45,17 +45,28 @@ async def study_encoder(
     encoding = leg.encode(text)
     limit = min(inspector.token_limit, leg.model.max_length)
     if len(encoding.ids) > limit:
-        raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
+        raise TextTooLong(
+            f"The encoder is studied with at most {limit} tokens; this sentence has "
+            f"{len(encoding.ids)}."
+        )
     if leg.model.bytes > BYTES_LIMIT:
-        raise InvalidRequest(f"Only encoders of models with at most {BYTES_LIMIT / 1e9:.0f} GB of weights are studied.")
+        raise InvalidRequest(
+            f"Only encoders of models with at most {BYTES_LIMIT / 1e9:.0f} GB of weights are "
+            "studied."
+        )
     samples = [leg.encode(sentence) for sentence in SENTENCES.get(leg.source, ())[:_SAMPLES]]
     sentence = words(text, encoding.pieces, encoding.offsets)
-    backwards = iter([word for word in reversed(sentence) if not word.special])  # pieces without text keep their place
+    # pieces without text keep their place
+    backwards = iter([word for word in reversed(sentence) if not word.special])
     task = {
         "folder": str(leg.model.folder),
         "ids": encoding.ids,
-        "order": [i for word in sentence for i in (word if word.special else next(backwards)).pieces],
-        "samples": [(x.ids, [i for i, (start, end) in enumerate(x.offsets) if start < end]) for x in samples],
+        "order": [
+            i for word in sentence for i in (word if word.special else next(backwards)).pieces
+        ],
+        "samples": [
+            (x.ids, [i for i, (start, end) in enumerate(x.offsets) if start < end]) for x in samples
+        ],
     }
     async with asyncio.timeout_at(deadline):
         with inspector.admit(caller, deadline, 2 * limit):
@@ -63,7 +74,10 @@ async def study_encoder(
                 study = await inspector.encoders.run(task)
             except (MemoryError, TimeoutError):
                 raise Unavailable("The model's weights cannot be read.") from None
-    layers = [await _layer(inspector, subject, layer, deadline, caller) for layer in range(study.pop("layers"))]
+    layers = [
+        await _layer(inspector, subject, layer, deadline, caller)
+        for layer in range(study.pop("layers"))
+    ]
     return {
         "model": leg.model.name,
         "language": {"source": leg.source, "target": leg.target},
@@ -82,6 +96,8 @@ async def _layer(
 ) -> dict[str, list[float]]:
     """Returns the numbers of one layer."""
     choice = Followed("encoder", layer, names=(*_LAYERS.values(),)).choice
-    result = await inspector.attend(subject, deadline, caller=caller, choice=choice, alignment=False)
+    result = await inspector.attend(
+        subject, deadline, caller=caller, choice=choice, alignment=False
+    )
     tensors = result.attention.maps.tensors or {}
     return {name: tensors[tensor].tolist() for name, tensor in _LAYERS.items()}

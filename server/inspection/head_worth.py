@@ -1,9 +1,10 @@
-"""What the heads of a model are worth, measured when somebody first looks at the model, in a process of its own.
+"""What the heads of a model are worth, measured when somebody first looks at the model, in a
+process of its own.
 
     python -m server.inspection.head_worth
 
-The process reads a task from each line of its standard input (see `TaskProcess`) and needs no torch where the CPU backend runs
-the model.
+The process reads a task from each line of its standard input (see `TaskProcess`) and needs no torch
+where the CPU backend runs the model.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ BYTES_LIMIT = 1_000_000_000
 
 
 class HeadWorth:
-    """The losses of models whose roles.json has none. They are kept in memory. Belongs to one event loop."""
+    """The losses of models whose roles.json has none. They are kept in memory. Belongs to one event
+    loop."""
 
     def __init__(self) -> None:
         self._process = TaskProcess("server.inspection.head_worth")
@@ -41,7 +43,8 @@ class HeadWorth:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def with_losses(self, model: ServedModel, roles: HeadRoles | None) -> HeadRoles | None:
-        """Returns the roles of a model with its losses, without them at the first look, which begins to measure them."""
+        """Returns the roles of a model with its losses, without them at the first look, which
+        begins to measure them."""
         if roles is None or roles.losses is not None or model.bytes > BYTES_LIMIT:
             return roles
         if model.key not in self._losses:

@@ -1,4 +1,5 @@
-"""Attention requests: the maps of a served translation, of a new one, or of a given pair of texts."""
+"""Attention requests: the maps of a served translation, of a new one, or of a given pair of
+texts."""
 
 from __future__ import annotations
 
@@ -16,13 +17,24 @@ from server.access.authentication import Caller
 from server.engine.ipc.messages import Charged, JobResult, Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.head_worth import HeadWorth
-from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
+from server.inspection.types import (
+    InspectedSentence,
+    InspectionResult,
+    Tokens,
+    out_of_range,
+    tokens,
+)
 from server.store.history import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.alignment import pair_words
 from server.translation.catalog import AUTO, Leg
 from server.translation.preparation import segment_text
-from server.translation.translator import DOCUMENT_CHARACTERS, EXACT_ENGINE, Translator, history_record
+from server.translation.translator import (
+    DOCUMENT_CHARACTERS,
+    EXACT_ENGINE,
+    Translator,
+    history_record,
+)
 from server.translation.types import TranslationRequest
 
 ANYBODY = Caller("")
@@ -31,9 +43,10 @@ ANYBODY = Caller("")
 class Inspector:
     """Answers attention requests with the workers of the translator.
 
-    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps.
-    The admission of the translator counts attention requests apart from translations, so that they cannot block translations,
-    with a share for each caller. `token_limit` bounds the source and the target of one request, in tokens.
+    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes
+    its maps. The admission of the translator counts attention requests apart from translations, so
+    that they cannot block translations, with a share for each caller. `token_limit` bounds the
+    source and the target of one request, in tokens.
     """
 
     def __init__(self, translator: Translator, token_limit: int) -> None:
@@ -46,46 +59,58 @@ class Inspector:
         """Returns a sentence of a served translation. Raises ExpiredTranslation, NotFound,
         InvalidRequest."""
         if self.translator.history is None:
-            raise NotFound("This server keeps no history; give q, source and target instead of an id.")
+            raise NotFound(
+                "This server keeps no history; give q, source and target instead of an id."
+            )
         return self._select(await self.translator.history.find(id), id, sentence, leg)
 
-    async def translate(self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
-        """Translates the request's first text as `/translate` does and returns one of its sentences."""
+    async def translate(
+        self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0
+    ) -> InspectedSentence:
+        """Translates the request's first text as `/translate` does and returns one of its
+        sentences."""
         [translation] = await self.translator.translate(request)
         stored = self.translator.history is not None and request.storage != "none"
         id = translation.id if stored else None
         return self._select(history_record(translation), id, sentence, leg)
 
     def given(self, text: str, translation: str, source: str, target: str) -> InspectedSentence:
-        """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where the direction needs
-        two models."""
+        """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where
+        the direction needs two models."""
         leg = self.single_leg(source, target, "A given translation")
         text = text.strip()
         tokens = leg.model.tokenizer.encode_target(translation.strip())
         return InspectedSentence(leg, SentenceRecord(text, leg.encode_ids(text), tokens))
 
     def single_leg(self, source: str, target: str, needed_by: str, model: str | None = None) -> Leg:
-        """Returns the one model of a direction, or the one with this name. Raises InvalidRequest where it needs two models."""
+        """Returns the one model of a direction, or the one with this name. Raises InvalidRequest
+        where it needs two models."""
         catalog = self.translator.catalog
         route = (catalog.only(model) if model else catalog).route(source, target)
         if len(route) != 1:
             raise InvalidRequest(f"{needed_by} needs a model for exactly this direction.")
         return route[0]
 
-    def check_length(self, leg: Leg, source: Sequence[int], target: Sequence[int], name: str = "this sentence") -> None:
+    def check_length(
+        self, leg: Leg, source: Sequence[int], target: Sequence[int], name: str = "this sentence"
+    ) -> None:
         """Checks the number of tokens of a pair, which is called `name`. Raises TextTooLong."""
         limit = min(self.token_limit, leg.model.max_length)
         if max(len(source), len(target) + 1) > limit:
             raise TextTooLong(
-                f"An attention request takes at most {limit} tokens on either side; {name} has {len(source)} and "
+                f"An attention request takes at most {limit} tokens on either side; {name} has "
+                f"{len(source)} and "
                 f"{len(target) + 1}."
             )
 
     def admit(self, caller: Caller, deadline: float | None, tokens: int) -> Permit:
-        """Takes the room of attention requests with so many tokens of source and target. Raises Overloaded or TimeoutError."""
+        """Takes the room of attention requests with so many tokens of source and target. Raises
+        Overloaded or TimeoutError."""
         admission = self.translator.admission
         cost = max(1, tokens) * admission.prices[1]
-        return admission.admit(cost, deadline, caller=caller.name, weight=caller.weight, kind="look")
+        return admission.admit(
+            cost, deadline, caller=caller.name, weight=caller.weight, kind="look"
+        )
 
     async def decoded(
         self,
@@ -97,11 +122,12 @@ class Inspector:
         caller: Caller = ANYBODY,
         deadline: float | None = None,
     ) -> InspectedSentence:
-        """Decodes the source of a sentence again. Returns it with a hypothesis, counted from 0, which begins with the
-        pieces of `prefix`.
+        """Decodes the source of a sentence again. Returns it with a hypothesis, counted from 0,
+        which begins with the pieces of `prefix`.
 
-        Counts as an attention request. Raises InvalidRequest where the search finds no such hypothesis or the model has
-        no such piece, TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
+        Counts as an attention request. Raises InvalidRequest where the search finds no such
+        hypothesis or the model has no such piece, TextTooLong, Overloaded, TimeoutError, and the
+        errors of a failed job.
         """
         leg, pair = subject.leg, subject.pair
         options = leg.decoding_options(options)
@@ -120,7 +146,9 @@ class Inspector:
                     leg.model, pair.source, options, charged=charged_to(caller)
                 )
         if hypothesis >= len(answer.hypotheses):
-            raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
+            raise out_of_range(
+                "hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}"
+            )
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
         pair = dataclasses.replace(pair, target=target, scores=(), ended=False)
         computation = " ".join(self.translator.engine.workers.computation)
@@ -144,10 +172,11 @@ class Inspector:
         choice: MapChoice = EVERYTHING,
         alignment: bool = True,
     ) -> InspectionResult:
-        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`; None stands for those
-        that were off when the target was written. Maps that are not in the `choice` are zeros; without `alignment` words are
-        not linked. `vectors_of` is a head whose query, key and value vectors are returned; with
-        `align` words are linked by all evidence. `deadline` is on the monotonic clock.
+        """Runs the teacher-forced pass and returns the attention maps, without the heads
+        `masked_heads`; None stands for those that were off when the target was written. Maps that
+        are not in the `choice` are zeros; without `alignment` words are not linked. `vectors_of` is
+        a head whose query, key and value vectors are returned; with `align` words are linked by all
+        evidence. `deadline` is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
@@ -178,7 +207,9 @@ class Inspector:
             subject=subject,
             source=source,
             target=target,
-            decoder_input=tokens(target.text, ("<s>", *target.pieces[:-1]), ((0, 0), *target.offsets[:-1]), {}),
+            decoder_input=tokens(
+                target.text, ("<s>", *target.pieces[:-1]), ((0, 0), *target.offsets[:-1]), {}
+            ),
             candidates=(),
             scores=(),
             attention=attention,
@@ -188,11 +219,15 @@ class Inspector:
         )
         return await self.translator.work(caller.name, characters, _with_scores, result, as_written)
 
-    def _select(self, record: TranslationRecord, id: str | None, sentence: int, leg: int) -> InspectedSentence:
-        """Returns one sentence of a record. Raises InvalidRequest where the record has no such sentence to inspect."""
+    def _select(
+        self, record: TranslationRecord, id: str | None, sentence: int, leg: int
+    ) -> InspectedSentence:
+        """Returns one sentence of a record. Raises InvalidRequest where the record has no such
+        sentence to inspect."""
         if not record.legs:
             raise InvalidRequest(
-                "Source and target language are the same: the text was copied without a model, so it has no attention."
+                "Source and target language are the same: the text was copied without a model, so "
+                "it has no attention."
             )
         if not 0 <= leg < len(record.legs):
             raise out_of_range("leg", len(record.legs), "this translation")
@@ -228,7 +263,9 @@ class Inspector:
         )
 
 
-def _read(subject: InspectedSentence, align: bool | None) -> tuple[tuple[Tokens, Tokens], PairWords | None]:
+def _read(
+    subject: InspectedSentence, align: bool | None
+) -> tuple[tuple[Tokens, Tokens], PairWords | None]:
     """Returns both sides, and their words where they are linked: with `align` by all evidence."""
     source, target = sides = both_sides(subject)
     if align is None:
@@ -243,22 +280,30 @@ def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult
     computed = maps.token_scores.tolist()
     candidates = [
         # The shortlist may have no more tokens.
-        tuple([(piece(token), score) for token, score in zip(ids, scores, strict=True) if score > -math.inf])
-        for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
+        tuple(
+            [
+                (piece(token), score)
+                for token, score in zip(ids, scores, strict=True)
+                if score > -math.inf
+            ]
+        )
+        for ids, scores in zip(
+            maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True
+        )
     ]
     scores = _scores(result.subject.pair, computed) if as_written else tuple(computed)
     return dataclasses.replace(result, candidates=tuple(candidates), scores=scores)
 
 
 def charged_to(caller: Caller, characters: int = 0) -> Charged:
-    """Returns whom the work of a request is charged to. One of many characters counts as a document, like a long text, so that
-    it does not delay the caller's other requests."""
+    """Returns whom the work of a request is charged to. One of many characters counts as a
+    document, like a long text, so that it does not delay the caller's other requests."""
     return Charged(int(characters > DOCUMENT_CHARACTERS), caller.name, caller.weight)
 
 
 def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:
-    """Returns the scores of a served target: those of its record, the end of sentence included, or the computed ones. A
-    forced end counts as certain."""
+    """Returns the scores of a served target: those of its record, the end of sentence included, or
+    the computed ones. A forced end counts as certain."""
     scores = [*pair.scores, *computed[len(pair.scores) :]]
     return (*scores[:-1], 0.0) if pair.ended else tuple(scores)
 
@@ -266,7 +311,10 @@ def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:
 def both_sides(subject: InspectedSentence) -> tuple[Tokens, Tokens]:
     """Returns the source and the target, which ends with the end of sentence."""
     pair = subject.pair
-    source, target = subject.leg.encode(pair.source_text), subject.leg.model.tokenizer.decode_pieces(pair.target)
+    source, target = (
+        subject.leg.encode(pair.source_text),
+        subject.leg.model.tokenizer.decode_pieces(pair.target),
+    )
     ending = len(target.text), len(target.text)
     return (
         tokens(pair.typed or pair.source_text, source.pieces, source.offsets, pair.originals),
@@ -279,8 +327,8 @@ async def trace_search(
 ) -> tuple[InspectedSentence, JobResult]:
     """Decodes one sentence (counted from 0) of the request's first text and records every step.
 
-    Counts as an attention request in the admission. Raises InvalidRequest where the sentence does not exist, is copied,
-    or needs two models, and the errors of a translation.
+    Counts as an attention request in the admission. Raises InvalidRequest where the sentence does
+    not exist, is copied, or needs two models, and the errors of a translation.
     """
     translator, source = inspector.translator, request.source
     if source.strip().lower() == AUTO:
@@ -297,6 +345,8 @@ async def trace_search(
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
     async with asyncio.timeout_at(request.deadline):
         with inspector.admit(caller, request.deadline, 2 * len(segment.ids)):
-            answer = await translator.engine.answer(leg.model, segment.ids, options, charged=charged_to(caller))
+            answer = await translator.engine.answer(
+                leg.model, segment.ids, options, charged=charged_to(caller)
+            )
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
     return InspectedSentence(leg, pair, None, sentence, len(segmented.order)), answer

@@ -1,9 +1,10 @@
-"""Live translation: of a sentence whose end is not yet known, the words that will not change any more.
+"""Live translation: of a sentence whose end is not yet known, the words that will not change any
+more.
 
-AlignAtt (Papi et al. 2023, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for Simultaneous Speech
-Translation"): the words read so far are translated. The translation is given out up to the first word that comes from one of
-the last source words, because later words may still change it. The next translation begins with the words that were given
-out.
+AlignAtt (Papi et al. 2023, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide
+for Simultaneous Speech Translation"): the words read so far are translated. The translation is
+given out up to the first word that comes from one of the last source words, because later words may
+still change it. The next translation begins with the words that were given out.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ GREEDY = DecodingOptions(beam_size=1, loop_guard=True)
 
 @dataclass(frozen=True, slots=True)
 class LiveTranslation:
-    """The translation of the first sentence of a text, which has the characters `span`. It is `complete` if the sentence
-    has ended; else its first `kept` pieces will not change. `aligned` is the source word of each word of the translation."""
+    """The translation of the first sentence of a text, which has the characters `span`. It is
+    `complete` if the sentence has ended; else its first `kept` pieces will not change. `aligned` is
+    the source word of each word of the translation."""
 
     result: InspectionResult
     span: Span
@@ -50,19 +52,26 @@ async def translate_live(
     caller: Caller = ANYBODY,
     deadline: float | None = None,
 ) -> LiveTranslation:
-    """Translates the first sentence of a text. It has ended if another one follows or if the text is `final`. The
-    translation begins with the pieces of `prefix`. Words that come from the last `wait` source words are not kept.
+    """Translates the first sentence of a text. It has ended if another one follows or if the text
+    is `final`. The translation begins with the pieces of `prefix`. Words that come from the last
+    `wait` source words are not kept.
 
-    Counts as two attention requests, one after the other. Raises InvalidRequest, TextTooLong, Overloaded, TimeoutError,
-    and the errors of a failed job.
+    Counts as two attention requests, one after the other. Raises InvalidRequest, TextTooLong,
+    Overloaded, TimeoutError, and the errors of a failed job.
     """
     leg = inspector.single_leg(source, target, "Live translation")
     async with asyncio.timeout_at(deadline):
         segmented = await inspector.translator.work(caller.name, len(text), segment_text, text, leg)
     if not segmented.segments:
         raise InvalidRequest("q has no words yet.")
-    sentence, start, complete = segmented.segments[0], segmented.starts[0], final or len(segmented.order) > 1
-    subject = InspectedSentence(leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ()))
+    sentence, start, complete = (
+        segmented.segments[0],
+        segmented.starts[0],
+        final or len(segmented.order) > 1,
+    )
+    subject = InspectedSentence(
+        leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ())
+    )
     subject = await inspector.decoded(subject, GREEDY, 0, prefix, caller=caller, deadline=deadline)
     result = await inspector.attend(subject, deadline, caller=caller, choice=ALIGNMENT)
     aligned = _aligned(result)
@@ -72,16 +81,25 @@ async def translate_live(
 
 
 def _aligned(result: InspectionResult) -> tuple[int | None, ...]:
-    """Returns the source word that contributes most to each word of the translation, None for its special pieces."""
+    """Returns the source word that contributes most to each word of the translation, None for its
+    special pieces."""
     sources, targets = result.source.words, result.target.words
-    weights = to_words(alignment_map(result.attention.maps, result.subject.leg.model.alignment), targets, sources)
+    weights = to_words(
+        alignment_map(result.attention.maps, result.subject.leg.model.alignment), targets, sources
+    )
     weights[:, [word.special for word in sources]] = 0
-    return tuple(None if word.special else int(row.argmax()) for word, row in zip(targets, weights, strict=True))
+    return tuple(
+        None if word.special else int(row.argmax())
+        for word, row in zip(targets, weights, strict=True)
+    )
 
 
-def stable_pieces(sources: Sequence[Word], targets: Sequence[Word], aligned: Sequence[int | None], wait: int) -> int:
-    """Returns the number of pieces before the first word of the translation that comes from one of the last `wait` source
-    words. Punctuation belongs to the word after it, which may still come to stand elsewhere."""
+def stable_pieces(
+    sources: Sequence[Word], targets: Sequence[Word], aligned: Sequence[int | None], wait: int
+) -> int:
+    """Returns the number of pieces before the first word of the translation that comes from one of
+    the last `wait` source words. Punctuation belongs to the word after it, which may still come to
+    stand elsewhere."""
     spoken = [number for number, word in enumerate(sources) if _has_letters(word)]
     first = [*[0] * wait, *spoken, len(sources)][len(spoken)]
     stable = 0

@@ -37,9 +37,9 @@ AlignmentMethod = Literal["combined", "attention"]
 class Alignment:
     """Links (source word, target word, probability) by `model.analysis.pair_alignment`.
 
-    `method` "combined" uses all evidence, "attention" only the contributions of the layer `chosen`. `weights` (V, W) are
-    these contributions between all words, and `coverage` is the attention that each source word received, summed over the
-    target.
+    `method` "combined" uses all evidence, "attention" only the contributions of the layer `chosen`.
+    `weights` (V, W) are these contributions between all words, and `coverage` is the attention that
+    each source word received, summed over the target.
     """
 
     method: AlignmentMethod
@@ -52,8 +52,13 @@ class Alignment:
 def numbered(
     links: Mapping[Link, float], source: Mapping[Span, int], target: Mapping[Span, int]
 ) -> list[tuple[int, int, float]]:
-    """Returns links between spans as links between the numbers of words, in their order. Other spans have none."""
-    return sorted((source[a], target[b], weight) for (a, b), weight in links.items() if a in source and b in target)
+    """Returns links between spans as links between the numbers of words, in their order. Other
+    spans have none."""
+    return sorted(
+        (source[a], target[b], weight)
+        for (a, b), weight in links.items()
+        if a in source and b in target
+    )
 
 
 def align_words(result: InspectionResult) -> Alignment:
@@ -76,7 +81,8 @@ def align_words(result: InspectionResult) -> Alignment:
 
 
 PAIRS_AT_ONCE = 4
-"""Pairs that are aligned at the same time: the worker has the next one while the links of others are computed."""
+"""Pairs that are aligned at the same time: the worker has the next one while the links of others
+are computed."""
 
 
 _Spans = tuple[list[Span], list[Span]]
@@ -110,9 +116,9 @@ class AlignedTexts:
 
 
 class TextAligner:
-    """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut` finds. `method` is "attention"
-    where the model cannot compare words. The texts of the `caller` have so many `characters` in all. Belongs to one event
-    loop."""
+    """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut` finds.
+    `method` is "attention" where the model cannot compare words. The texts of the `caller` have so
+    many `characters` in all. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -132,17 +138,25 @@ class TextAligner:
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
-        """Returns the words and their links; none if a text is blank. `name` is that of the pair in an error. Raises
-        TextTooLong and the errors of a failed job."""
+        """Returns the words and their links; none if a text is blank. `name` is that of the pair in
+        an error. Raises TextTooLong and the errors of a failed job."""
         async with self._turns:
             work = self.inspector.translator.work
-            spans, read = await work(self._caller.name, self._characters, self._read, source, target, name)
+            spans, read = await work(
+                self._caller.name, self._characters, self._read, source, target, name
+            )
             links = await self._links(spans, read) if read is not None else []
-        written = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
-        return AlignedTexts(written[0], written[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
+        written = [
+            [TextWord(t[a:b], a, b) for a, b in side]
+            for t, side in zip((source, target), spans, strict=True)
+        ]
+        return AlignedTexts(
+            written[0], written[1], links, " ".join(f"{i}-{j}" for i, j, _ in links)
+        )
 
     def _read(self, source: str, target: str, name: str) -> tuple[_Spans, _Read | None]:
-        """Returns the words of two texts, and what the worker reads of both: None if one is blank."""
+        """Returns the words of two texts, and what the worker reads of both: None if one is
+        blank."""
         spans = self._cut(source), self._cut(target)
         if not all(spans):
             return spans, None
@@ -151,9 +165,15 @@ class TextAligner:
         ids = encodings[0].ids, encodings[1].ids
         self.inspector.check_length(leg, *ids, name)
         parts = zip((source, target), encodings, spans, strict=True)
-        sides = [words(text, encoding.pieces, encoding.offsets, cut) for text, encoding, cut in parts]
+        sides = [
+            words(text, encoding.pieces, encoding.offsets, cut) for text, encoding, cut in parts
+        ]
         pair = pair_words(leg, ids, (sides[0], sides[1]), combined=self.method == "combined")
-        return spans, (ids, (sides[0], sides[1]), Look(leg.model.alignment.chosen(ALIGNMENT), words=pair, maps=False))
+        return spans, (
+            ids,
+            (sides[0], sides[1]),
+            Look(leg.model.alignment.chosen(ALIGNMENT), words=pair, maps=False),
+        )
 
     async def _links(self, spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
         leg, engine = self.leg, self.inspector.translator.engine

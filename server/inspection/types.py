@@ -1,4 +1,5 @@
-"""The subject and the result of an attention request, and the error for a number that names nothing."""
+"""The subject and the result of an attention request, and the error for a number that names
+nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from server.translation.catalog import Leg
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A sentence with its pieces and words. Piece i has the characters [start, end) `offsets[i]` of `text`; special pieces
-    have an empty range."""
+    """A sentence with its pieces and words. Piece i has the characters [start, end) `offsets[i]` of
+    `text`; special pieces have an empty range."""
 
     text: str
     pieces: tuple[str, ...]
@@ -28,9 +29,11 @@ class Tokens:
     words: tuple[Word, ...]
 
 
-def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], originals: Mapping[str, str]) -> Tokens:
-    """Returns a sentence with its words, and with the `originals` in place of the words that were read or written for them.
-    Each of these is one word."""
+def tokens(
+    text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], originals: Mapping[str, str]
+) -> Tokens:
+    """Returns a sentence with its words, and with the `originals` in place of the words that were
+    read or written for them. Each of these is one word."""
     spans: list[Span] | None = None
     if originals:
         matches = list(re.finditer("|".join(map(re.escape, originals)), text))
@@ -39,7 +42,9 @@ def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], origin
         codes = [places.span(match.span()) for match in matches]
         text, offsets = shown, tuple(map(places.span, offsets))
         others = [
-            span for span in word_spans(text) if not any(span[0] < end and start < span[1] for start, end in codes)
+            span
+            for span in word_spans(text)
+            if not any(span[0] < end and start < span[1] for start, end in codes)
         ]
         spans = sorted([*codes, *others])
     return Tokens(text, pieces, offsets, words(text, pieces, offsets, spans))
@@ -47,9 +52,10 @@ def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], origin
 
 @dataclass(frozen=True, slots=True)
 class InspectedSentence:
-    """The sentence pair that an attention request is about. `sentence` of `sentences` and `leg_number` of `legs` count
-    from 0. `id` is None for a pair that is not in the history. `options` are those with which the model wrote the target,
-    None where they are not known or the target is given. With `repeatable` a forced pass has the bits of that decode."""
+    """The sentence pair that an attention request is about. `sentence` of `sentences` and
+    `leg_number` of `legs` count from 0. `id` is None for a pair that is not in the history.
+    `options` are those with which the model wrote the target, None where they are not known or the
+    target is given. With `repeatable` a forced pass has the bits of that decode."""
 
     leg: Leg
     pair: SentenceRecord
@@ -63,7 +69,8 @@ class InspectedSentence:
 
     @property
     def shortlist(self) -> str | None:
-        """The shortlist with which the target was written, "" for none; None stands for that of the model."""
+        """The shortlist with which the target was written, "" for none; None stands for that of the
+        model."""
         return None if self.options is None else self.options.shortlist or ""
 
 
@@ -71,11 +78,12 @@ class InspectedSentence:
 class InspectionResult:
     """One sentence with its attention maps.
 
-    `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the
-    keys of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
-    log-probability of each target piece, `candidates` the most probable pieces at every position with their
-    log-probabilities, both among the tokens that the target may have. With `exact` the scores are those of the decode to
-    the bit. `combined` says whether all evidence linked the words.
+    `target` ends with the end-of-sentence piece, whose query is the last row of the maps.
+    `decoder_input` holds the keys of the decoder's self-attention: the start piece, then the target
+    without its last piece. `scores` holds the log-probability of each target piece, `candidates`
+    the most probable pieces at every position with their log-probabilities, both among the tokens
+    that the target may have. With `exact` the scores are those of the decode to the bit. `combined`
+    says whether all evidence linked the words.
     """
 
     subject: InspectedSentence
@@ -90,7 +98,8 @@ class InspectionResult:
     masked_heads: tuple[Head, ...] = ()
     """The heads that were off."""
     effects: Weights | None = None
-    """By how much the log-probability of each target word falls when a source word is hidden (V, W), if requested."""
+    """By how much the log-probability of each target word falls when a source word is hidden (V,
+    W), if requested."""
 
     def sides(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Returns the queries and the keys of a kind of map."""
@@ -101,14 +110,15 @@ class InspectionResult:
         }[kind]
 
     def maps(self, kind: Kind) -> Weights:
-        """Returns one kind of map: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T, T)."""
+        """Returns one kind of map: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T,
+        T)."""
         weights: Weights = getattr(self.attention.maps, kind)
         return weights
 
 
 def out_of_range(name: str, count: int, whole: str, noun: str = "") -> InvalidRequest:
-    """Returns the error for parameter `name` where `whole`, such as "this translation", has `count` of them. `noun` says
-    what the parameter counts, if not its own name."""
+    """Returns the error for parameter `name` where `whole`, such as "this translation", has `count`
+    of them. `noun` says what the parameter counts, if not its own name."""
     noun = noun or name
     if count == 0:
         return InvalidRequest(f"{whole[:1].upper()}{whole[1:]} has no {noun}.")

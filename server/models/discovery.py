@@ -17,8 +17,8 @@ from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
 ENDS_BYTES, STEP_BYTES = 1_000_000, 131_072
-"""Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the samples between them.
-A matrix of weights that has changed contains several samples."""
+"""Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the
+samples between them. A matrix of weights that has changed contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
@@ -33,8 +33,9 @@ def find_model(settings: Settings, name: str) -> ServedModel:
 
 
 def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
-    """Returns the models of a server, and for each unusable folder one sentence with the reason, by folder name. Beams that no
-    request chooses are at most `slots` wide, if that is not 0. Raises SettingsError if there is no usable model."""
+    """Returns the models of a server, and for each unusable folder one sentence with the reason, by
+    folder name. Beams that no request chooses are at most `slots` wide, if that is not 0. Raises
+    SettingsError if there is no usable model."""
     weights, pulled = settings.weights.absolute(), settings.pulled.absolute()  # for the messages
     try:
         folders = find_folders(pulled) if pulled.is_dir() else []
@@ -47,7 +48,9 @@ def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
         try:
             model = read_model(folder, settings.slots)
             if model.name in models:
-                raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
+                raise FolderError(
+                    f"Another folder already serves a model with the name {model.name!r}."
+                )
             models[model.name] = model
         except (FolderError, OSError) as error:
             errors[folder.name] = str(error)
@@ -58,7 +61,8 @@ def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
 
 
 def read_model(folder: Path, slots: int = 0) -> ServedModel:
-    """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be used."""
+    """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be
+    used."""
     read = read_folder(folder)
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
@@ -73,7 +77,8 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         folder=folder,
         pairs=read.pairs,
         license=read.license,
-        max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
+        # the first token has a position too
+        max_length=read.model.max_length - (1 if read.first_tokens else 0),
         tokenizer=tokenizer,
         alignment=alignment,
         version=fingerprint(folder),
@@ -81,7 +86,8 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         widest_beam=min(slots or MAX_BEAM, MAX_BEAM),
         generation=read.generation,
-        bytes=weight_bytes(folder),  # before the confidence, whose log would name missing weights first
+        # before the confidence, whose log would name missing weights first
+        bytes=weight_bytes(folder),
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
         preference=read.preference,
@@ -91,20 +97,27 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
 
 
 def read_confidence(folder: Path) -> Confidence | None:
-    """Returns the calibration of a model folder. A missing, outdated or damaged one leaves translations without
-    confidence; the log names the last two."""
+    """Returns the calibration of a model folder. A missing, outdated or damaged one leaves
+    translations without confidence; the log names the last two."""
     try:
         confidence = Confidence.load(folder)
     except ValueError as error:
         log.warning("%s", error)
         return None
     if confidence is None and (folder / FILE).is_file():
-        log.warning("%s: %s was fitted for other weights; run `attentive calibrate`", folder.name, FILE)
+        log.warning(
+            "%s: %s was fitted for other weights; run `attentive calibrate`", folder.name, FILE
+        )
     return confidence
 
 
 def fingerprint(folder: Path) -> str:
-    """Returns a hash of a folder's content: names and sizes of its files, and of each the first and last megabyte and
-    samples between them. Markdown files are ignored, and files that are being written."""
-    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix not in (".md", PART_SUFFIX)]
+    """Returns a hash of a folder's content: names and sizes of its files, and of each the first and
+    last megabyte and samples between them. Markdown files are ignored, and files that are being
+    written."""
+    files = [
+        file
+        for file in sorted(folder.iterdir())
+        if file.is_file() and file.suffix not in (".md", PART_SUFFIX)
+    ]
     return hash_of_files(files, ENDS_BYTES, STEP_BYTES)[:12]

@@ -22,7 +22,9 @@ from server.translation.translator import Translator
 class FollowedModels(ServedModels):
     """Serves the models of the leader's state."""
 
-    def __init__(self, settings: Settings, engine: EngineClient, translator: Translator, link: PoolLink) -> None:
+    def __init__(
+        self, settings: Settings, engine: EngineClient, translator: Translator, link: PoolLink
+    ) -> None:
         super().__init__(settings, engine, translator, {})
         self._link = link
         self._served: tuple[object, ...] | None = None
@@ -59,7 +61,9 @@ class FollowedModels(ServedModels):
 
     async def _adopt(self, state: PoolState) -> None:
         old = self.catalog
-        known = {model.key: model for model in old.models} | {failed.model.key: failed.model for failed in old.failed}
+        known = {model.key: model for model in old.models} | {
+            failed.model.key: failed.model for failed in old.failed
+        }
         if not {*state.models, *(key for key, _, _ in state.failed)} <= known.keys():
             try:
                 served, _ = await asyncio.to_thread(find_served, self._settings)
@@ -70,7 +74,9 @@ class FollowedModels(ServedModels):
             if self._engine.failed(key):
                 self._engine.forget(key)
         models = [known[key] for key in state.models if key in known]
-        failed = [FailedModel(known[key], error, at) for key, error, at in state.failed if key in known]
+        failed = [
+            FailedModel(known[key], error, at) for key, error, at in state.failed if key in known
+        ]
         catalog = ModelCatalog(models, old.prefer, old.check_pending, failed)
         if catalog.known_sources != old.known_sources:
             detector = LanguageDetector(catalog.known_sources)

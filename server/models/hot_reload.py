@@ -1,4 +1,5 @@
-"""Hot reload: adds, replaces and removes models while the server runs, and tries those again that could not be loaded."""
+"""Hot reload: adds, replaces and removes models while the server runs, and tries those again that
+could not be loaded."""
 
 from __future__ import annotations
 
@@ -40,14 +41,19 @@ class _Failure:
 
 
 class ServedModels:
-    """The models of one translator. `errors` are those of folders that cannot be read, by the names of the folders.
+    """The models of one translator. `errors` are those of folders that cannot be read, by the names
+    of the folders.
 
-    A model that cannot be loaded leaves the catalog, so that others translate its pairs. It is tried again when its folder
-    changes or after PAUSES, never by a request.
+    A model that cannot be loaded leaves the catalog, so that others translate its pairs. It is
+    tried again when its folder changes or after PAUSES, never by a request.
     """
 
     def __init__(
-        self, settings: Settings, engine: EngineClient, translator: Translator, errors: dict[str, str]
+        self,
+        settings: Settings,
+        engine: EngineClient,
+        translator: Translator,
+        errors: dict[str, str],
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -69,12 +75,16 @@ class ServedModels:
 
     @property
     def errors(self) -> dict[str, str]:
-        """One sentence for each folder or model that cannot be used, and with the name "start" for all of them."""
+        """One sentence for each folder or model that cannot be used, and with the name "start" for
+        all of them."""
         start = {"start": self._start_error} if self._start_error else {}
-        return start | {f.model.name if f.model else name: f.error for name, f in self._failures.items()}
+        return start | {
+            f.model.name if f.model else name: f.error for name, f in self._failures.items()
+        }
 
     async def load(self) -> None:
-        """Loads the models of the catalog into the workers, and the language detector. What ends it is one of `errors`."""
+        """Loads the models of the catalog into the workers, and the language detector. What ends it
+        is one of `errors`."""
         try:
             await asyncio.to_thread(self._translator.detector.load)
             await self._engine.preload(self.catalog.models)
@@ -92,7 +102,11 @@ class ServedModels:
     async def retry(self) -> None:
         """Tries those models again whose pause is over or whose folder has changed."""
         now = time.monotonic()
-        due = [name for name, f in self._failures.items() if f.retry_at <= now or f.stamp != _stamp(f.folder)]
+        due = [
+            name
+            for name, f in self._failures.items()
+            if f.retry_at <= now or f.stamp != _stamp(f.folder)
+        ]
         if not due:
             return
         try:
@@ -102,11 +116,13 @@ class ServedModels:
                 self._note(name, str(error))
 
     async def reload(self, names: Collection[str] | None = None) -> dict[str, Any]:
-        """Reads the folders of models again, or only those with `names`, and serves the models that are there now.
+        """Reads the folders of models again, or only those with `names`, and serves the models that
+        are there now.
 
-        Requests in progress finish with the models they started with. A model that cannot be loaded leaves its
-        predecessor in service. Returns the names of the models that were added, replaced, removed or failed, and the
-        reasons of the failures as `errors`. Raises SettingsError where no folder can be used; nothing changes then.
+        Requests in progress finish with the models they started with. A model that cannot be loaded
+        leaves its predecessor in service. Returns the names of the models that were added,
+        replaced, removed or failed, and the reasons of the failures as `errors`. Raises
+        SettingsError where no folder can be used; nothing changes then.
         """
         async with self._reloading:
             models, errors = await asyncio.to_thread(find_served, self._settings)
@@ -137,7 +153,9 @@ class ServedModels:
             catalog.check_order(set(after) - set(before))
             return {
                 "added": sorted(set(after) - set(before)),
-                "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),
+                "replaced": sorted(
+                    name for name in set(after) & set(before) if after[name].key != before[name].key
+                ),
                 "removed": sorted(set(before) - set(after)),
                 "failed": sorted(errors),
                 "errors": errors,
@@ -146,8 +164,8 @@ class ServedModels:
     async def _load_changed(
         self, models: list[ServedModel], before: dict[str, ServedModel], errors: dict[str, str]
     ) -> dict[str, ServedModel]:
-        """Loads new and changed models and returns the models to serve, by name. Adds failures to `errors`. A model
-        whose folder cannot be used now, by `errors`, stays."""
+        """Loads new and changed models and returns the models to serve, by name. Adds failures to
+        `errors`. A model whose folder cannot be used now, by `errors`, stays."""
         after = {model.name: model for model in before.values() if model.folder.name in errors}
         for model in models:
             current = before.get(model.name)
@@ -171,7 +189,10 @@ class ServedModels:
 
     def _replace(self, models: Iterable[ServedModel]) -> None:
         """Serves these models from now on, but those that could not be loaded meanwhile."""
-        old, dead = self.catalog, {f.model.key for f in self._failures.values() if f.model is not None}
+        old, dead = (
+            self.catalog,
+            {f.model.key for f in self._failures.values() if f.model is not None},
+        )
         models = [model for model in models if model.key not in dead]
         names = {model.name for model in models}
         failed = [
@@ -182,20 +203,28 @@ class ServedModels:
         self._translator.catalog = ModelCatalog(models, old.prefer, old.check_pending, failed)
 
     def _note(self, name: str, error: str, model: ServedModel | None = None) -> None:
-        """Notes that a folder cannot be used. The log says it once, and again for another reason."""
+        """Notes that a folder cannot be used. The log says it once, and again for another
+        reason."""
         known = self._failures.get(name)
         if known is None or known.error != error:
             log.error("model %s cannot be used: %s", model.name if model else name, error)
         roots = (self._settings.pulled, self._settings.weights)
-        folder = model.folder if model else next((root / name for root in roots if (root / name).is_dir()), roots[-1])
+        folder = (
+            model.folder
+            if model
+            else next((root / name for root in roots if (root / name).is_dir()), roots[-1])
+        )
         tries = known.tries + 1 if known else 0
         pause = PAUSES[min(tries, len(PAUSES) - 1)]
         model = model or (known.model if known else None)
-        self._failures[name] = _Failure(error, folder, model, tries, time.monotonic() + pause, _stamp(folder))
+        self._failures[name] = _Failure(
+            error, folder, model, tries, time.monotonic() + pause, _stamp(folder)
+        )
 
 
 def _stamp(folder: Path) -> Stamp:
-    """Returns names, sizes and times of the files of a folder; nothing for one that is not there."""
+    """Returns names, sizes and times of the files of a folder; nothing for one that is not
+    there."""
     try:
         files = [(file.name, file.stat()) for file in folder.iterdir()]
     except OSError:

@@ -1,7 +1,8 @@
-"""Downloads models while the server runs: those of --models that are missing, and those that are requested.
+"""Downloads models while the server runs: those of --models that are missing, and those that are
+requested.
 
-`attentive pull` downloads and imports each in a process of its own; then it is loaded. While another server with the
-same folder downloads a model, this one waits.
+`attentive pull` downloads and imports each in a process of its own; then it is loaded. While
+another server with the same folder downloads a model, this one waits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from itertools import chain, repeat
 from typing import Literal
 
 from model.convert.downloads import discard_pull
-from model.convert.published import LISTS, folder_in, full_name, pair_of, published_models, publisher_of
+from model.convert.published import (
+    LISTS,
+    folder_in,
+    full_name,
+    pair_of,
+    published_models,
+    publisher_of,
+)
 from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
@@ -45,8 +53,9 @@ RETRY_SECONDS = 10
 
 @dataclass(slots=True)
 class Pull:
-    """A model that is not served yet. `bytes` of `total` of the present `file` have arrived; `total` is 0 where it is unknown.
-    `error` is the sentence of the last try that failed; there will be another one, unless it is `final`."""
+    """A model that is not served yet. `bytes` of `total` of the present `file` have arrived;
+    `total` is 0 where it is unknown. `error` is the sentence of the last try that failed; there
+    will be another one, unless it is `final`."""
 
     name: str
     state: Literal["waiting", "downloading", "importing", "failed", "served"] = "waiting"
@@ -58,7 +67,8 @@ class Pull:
 
 
 class ModelPulls:
-    """The downloads of one server. Belongs to its event loop. Raises SettingsError where --models has what is no name."""
+    """The downloads of one server. Belongs to its event loop. Raises SettingsError where --models
+    has what is no name."""
 
     def __init__(self, settings: Settings, models: ServedModels) -> None:
         self._settings, self._models = settings, models
@@ -68,9 +78,12 @@ class ModelPulls:
         except FolderError as error:
             raise SettingsError(f"{flag_and_variable('models')}: {error}") from None
         self.pulls: Mapping[str, Pull] = {}
-        """The models that are not served yet, by full name, in the order in which they were requested."""
+        """The models that are not served yet, by full name, in the order in which they were
+        requested."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, AT_ONCE))
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            partial(asyncio.Semaphore, AT_ONCE)
+        )
         self._any = ANY in names
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -86,8 +99,9 @@ class ModelPulls:
         return [name for name in self._names if not self._served(name)]
 
     def request(self, name: str) -> Pull:
-        """Downloads a model in the background, unless it is served. It is tried until the model is there or deleted, or until
-        its publisher refuses it; after a failure at once. Raises InvalidRequest for what is no name."""
+        """Downloads a model in the background, unless it is served. It is tried until the model is
+        there or deleted, or until its publisher refuses it; after a failure at once. Raises
+        InvalidRequest for what is no name."""
         try:
             name = full_name(name)
         except FolderError as error:
@@ -107,9 +121,9 @@ class ModelPulls:
         return self.request(name)
 
     def check(self, source: str | None, target: str | None) -> str:
-        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way, and returns a
-        sentence if its download failed. With `any` in --models, the best published model of a pair is requested. May be called
-        in any thread."""
+        """Raises Unavailable if a model for the pair, or with the one language that is given, is on
+        its way, and returns a sentence if its download failed. With `any` in --models, the best
+        published model of a pair is requested. May be called in any thread."""
         reason = ""
         for pull in self.pulls.values():
             asked = zip((source, target), pair_of(pull.name) or ("", ""), strict=True)
@@ -128,9 +142,11 @@ class ModelPulls:
         return model.folder.parent == self._settings.pulled.absolute()
 
     async def delete(self, name: str) -> None:
-        """Ends the download of a model and removes what has arrived, or removes a downloaded one, by the name of its folder.
-        Raises NotFound."""
-        if pulls := [pull.name for pull in self.pulls.values() if self._folder_of(pull.name) == name]:
+        """Ends the download of a model and removes what has arrived, or removes a downloaded one,
+        by the name of its folder. Raises NotFound."""
+        if pulls := [
+            pull.name for pull in self.pulls.values() if self._folder_of(pull.name) == name
+        ]:
             task = self._tasks.get(pulls[0])
             self._end(pulls[0])
             if task is not None:
@@ -138,7 +154,9 @@ class ModelPulls:
             await asyncio.to_thread(discard_pull, self._settings.pulled.absolute(), name)
             return
         models = self._models.catalog.models
-        model = next((model for model in models if model.name == name and self.is_pulled(model)), None)
+        model = next(
+            (model for model in models if model.name == name and self.is_pulled(model)), None
+        )
         if model is None:
             raise NotFound(f"There is no downloaded model {name!r:.200}.")
         if len(models) == 1:
@@ -194,7 +212,11 @@ class ModelPulls:
         """Downloads and imports a model. Returns the sentence of a failure, empty after success."""
         settings = self._settings
         flags = ("--json", "--weights", str(settings.pulled.absolute()))
-        lists = [part for name in LISTS for part in ("--" + name.replace("_", "-"), getattr(settings, name))]
+        lists = [
+            part
+            for name in LISTS
+            for part in ("--" + name.replace("_", "-"), getattr(settings, name))
+        ]
         process = await asyncio.create_subprocess_exec(
             *("nice", sys.executable, "-m", "server", "pull", pull.name, *flags, *lists),
             stdin=asyncio.subprocess.DEVNULL,
@@ -232,11 +254,14 @@ def _best(source: str, target: str) -> str | None:
     """Returns the name of the best published model for a caller's codes, or None."""
     best = {(model.source, model.target): model.name for model in reversed(published_models())}
     sources, targets = zip(*best, strict=True)
-    return best.get((resolve_language_code(source, sources) or "", resolve_language_code(target, targets) or ""))
+    return best.get(
+        (resolve_language_code(source, sources) or "", resolve_language_code(target, targets) or "")
+    )
 
 
 def _note(pull: Pull, file: str, bytes: int, total: int) -> None:
-    """Notes the progress of a file; the folder of the model is the last one. Each is logged once."""
+    """Notes the progress of a file; the folder of the model is the last one. Each is logged
+    once."""
     if file != pull.file:
         pull.state = "importing" if total == 0 == bytes else "downloading"
         log.info(pull.state, extra={"model": pull.name, "file": file, "bytes": total})

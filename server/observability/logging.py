@@ -1,4 +1,5 @@
-"""Log lines on standard error: one JSON object per line, with the id of the request and without user text."""
+"""Log lines on standard error: one JSON object per line, with the id of the request and without
+user text."""
 
 from __future__ import annotations
 
@@ -18,12 +19,17 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 trace_id: ContextVar[str] = ContextVar("trace_id", default="")
 """Id of the W3C trace that this request is part of, in hexadecimal; empty without one."""
 
-STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON: time, level, logger, message, ids of request and trace, and the fields of `extra`."""
+    """Formats a record as JSON: time, level, logger, message, ids of request and trace, and the
+    fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -40,7 +46,8 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = stack_frames(record.exc_info[1])
         try:
             return orjson.dumps(line, str).decode()
-        except TypeError:  # a number of more than 64 bits, or text that is not UTF-8, such as the name of a file
+        except TypeError:
+            # A number of more than 64 bits, or text that is not UTF-8, such as the name of a file.
             return ENCODER.encode(line)
 
 
@@ -57,7 +64,11 @@ class TextFormatter(logging.Formatter):
         fields = further_fields(record) | ({"trace_id": trace_id.get()} if trace_id.get() else {})
         extra = "".join(f" {key}={value}" for key, value in fields.items())
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        trace = "".join("\n  " + line for line in stack_frames(record.exc_info[1])) if record.exc_info else ""
+        trace = (
+            "".join("\n  " + line for line in stack_frames(record.exc_info[1]))
+            if record.exc_info
+            else ""
+        )
         return f"{stamp} {record.levelname.lower():7} {record.getMessage()}{extra}{trace}"
 
 
@@ -68,20 +79,27 @@ def further_fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def stack_frames(error: BaseException | None) -> list[str]:
-    """Returns the type and the frames of an exception. The message is omitted, because it may quote user text."""
+    """Returns the type and the frames of an exception. The message is omitted, because it may quote
+    user text."""
     if error is None:
         return []
     frames = traceback.extract_tb(error.__traceback__)
-    return [type(error).__name__, *(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)]
+    return [
+        type(error).__name__,
+        *(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames),
+    ]
 
 
 def configure_logging(level: str, format: str) -> None:
-    """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # no formatter shows these
+    """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text
+    on a terminal."""
+    # no formatter shows these
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # nor the line of code that logs
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote malformed request bodies
+    # its warnings quote malformed request bodies
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)

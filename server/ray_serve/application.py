@@ -1,6 +1,8 @@
-"""The Ray Serve application of the server: `build` for a Serve configuration file, `deploy` for the command line.
+"""The Ray Serve application of the server: `build` for a Serve configuration file, `deploy` for the
+command line.
 
-A replica is one whole server with its own worker process. Requests reach its application without a queue of Ray."""
+A replica is one whole server with its own worker process. Requests reach its application without a
+queue of Ray."""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ from server.services import Services
 class Server:
     """A server that Ray starts, checks and stops.
 
-    `settings` are texts by the names of `Settings`; settings that are not given come from the environment of the
-    replica. Raises SettingsError where a setting cannot be used.
+    `settings` are texts by the names of `Settings`; settings that are not given come from the
+    environment of the replica. Raises SettingsError where a setting cannot be used.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -41,8 +43,8 @@ class Server:
         self._services = Services(self._settings)
 
     def __serve_build_asgi_app__(self) -> Any:
-        """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown after the last
-        request."""
+        """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown
+        after the last request."""
         app: Any = create_app(self._settings, self._services)
         tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
@@ -50,15 +52,19 @@ class Server:
         return OneRequestId(app)
 
     async def check_health(self) -> None:
-        """Waits until the models are loaded. Raises Unavailable if none could be, or if the device does not exist.
+        """Waits until the models are loaded. Raises Unavailable if none could be, or if the device
+        does not exist.
 
-        Ray sends requests to a replica after the first call, and replaces a replica whose later calls raise.
+        Ray sends requests to a replica after the first call, and replaces a replica whose later
+        calls raise.
         """
         await self._services.loaded()
         if self._services.engine.workers.status().no_device:
             raise Unavailable(NO_DEVICE)
         if self._services.readiness == "failed":
-            raise Unavailable("No model could be loaded: " + " ".join(self._services.models.errors.values()))
+            raise Unavailable(
+                "No model could be loaded: " + " ".join(self._services.models.errors.values())
+            )
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns the load that the autoscaling policy reads."""
@@ -66,18 +72,21 @@ class Server:
 
 
 HEALTH_SECONDS = 60.0
-"""Time after which a replica that does not answer is replaced. A replica with many requests answers late."""
+"""Time after which a replica that does not answer is replaced. A replica with many requests answers
+late."""
 
 
 def build(args: dict[str, Any]) -> Application:
-    """Returns the application for `args` of a Serve configuration file, such as `deploy/ray/serve.yaml`. Raises
-    SettingsError."""
+    """Returns the application for `args` of a Serve configuration file, such as
+    `deploy/ray/serve.yaml`. Raises SettingsError."""
     return application(Options.read(args))
 
 
 def application(options: Options) -> Application:
     """Returns the application with these options."""
-    return serve.deployment(Server, name="Server", **deployment_options(options)).bind(options.replica_settings())
+    return serve.deployment(Server, name="Server", **deployment_options(options)).bind(
+        options.replica_settings()
+    )
 
 
 def deployment_options(options: Options) -> dict[str, Any]:
@@ -88,12 +97,15 @@ def deployment_options(options: Options) -> dict[str, Any]:
         upscale_delay_s=options.upscale_seconds,
         downscale_delay_s=options.downscale_seconds,
         policy=AutoscalingPolicy(
-            policy_function=WaitingTokens, policy_kwargs={"tokens_per_replica": options.tokens_per_replica}
+            policy_function=WaitingTokens,
+            policy_kwargs={"tokens_per_replica": options.tokens_per_replica},
         ),
     )
     fixed = options.min_replicas == options.max_replicas
     return {
-        **({"num_replicas": options.min_replicas} if fixed else {"autoscaling_config": autoscaling}),
+        **(
+            {"num_replicas": options.min_replicas} if fixed else {"autoscaling_config": autoscaling}
+        ),
         "max_ongoing_requests": options.ongoing_requests,
         "graceful_shutdown_timeout_s": options.stop_seconds(),
         "health_check_timeout_s": HEALTH_SECONDS,
@@ -101,34 +113,41 @@ def deployment_options(options: Options) -> dict[str, Any]:
         "ray_actor_options": {
             "num_cpus": options.cpus,
             "num_gpus": options.gpus,
-            # uvicorn in the replica would otherwise trust X-Forwarded-For of every proxy on the same machine.
+            # uvicorn in the replica would otherwise trust X-Forwarded-For of every proxy on the
+            # same machine.
             "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": "", "OPENBLAS_NUM_THREADS": "1"}},
         },
     }
 
 
 def deploy(options: Options, address: str, name: str, host: str, port: int) -> None:
-    """Deploys the application to a running cluster and waits until its replicas are ready. Proxies and replicas listen on
-    `host`, proxies on `port`, unless Serve runs already. Raises SettingsError where there is no cluster."""
+    """Deploys the application to a running cluster and waits until its replicas are ready. Proxies
+    and replicas listen on `host`, proxies on `port`, unless Serve runs already. Raises
+    SettingsError where there is no cluster."""
     _connect(address)
     serve.start(http_options=HTTPOptions(host=host, port=port))
     serve.run(application(options), name=name, route_prefix="/")
 
 
 def target_groups(address: str, name: str) -> list[Any]:
-    """Returns the addresses of the replicas of an application, in the groups that Ray gives to its HAProxy. The dashboard
-    has only the addresses of HAProxy. Raises SettingsError where there is no cluster or nothing was deployed to it."""
+    """Returns the addresses of the replicas of an application, in the groups that Ray gives to its
+    HAProxy. The dashboard has only the addresses of HAProxy. Raises SettingsError where there is no
+    cluster or nothing was deployed to it."""
     _connect(address)
     try:
         controller = ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
     except ValueError:
         raise SettingsError(f"Nothing was deployed to the Ray cluster at {address}.") from None
-    groups: list[Any] = ray.get(controller.get_target_groups.remote(app_name=name, from_proxy_manager=True))
+    groups: list[Any] = ray.get(
+        controller.get_target_groups.remote(app_name=name, from_proxy_manager=True)
+    )
     return groups
 
 
 def _connect(address: str) -> None:
     try:
-        ray.init(address=address, namespace=SERVE_NAMESPACE, log_to_driver=False, configure_logging=False)
+        ray.init(
+            address=address, namespace=SERVE_NAMESPACE, log_to_driver=False, configure_logging=False
+        )
     except ConnectionError as error:
         raise SettingsError(f"--address: there is no Ray cluster at {address}: {error}") from None

@@ -1,5 +1,5 @@
-"""The options of a Ray Serve application, from the command line or from `args` of a Serve configuration file. Imports
-no ray."""
+"""The options of a Ray Serve application, from the command line or from `args` of a Serve
+configuration file. Imports no ray."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ LEAST = 0.001
 class Options:
     """How many replicas there are, and what each of them gets.
 
-    `settings` are the settings of every replica by name. Those that it does not name come from the variables of each
-    node, as do all secrets, because Ray stores `settings`.
+    `settings` are the settings of every replica by name. Those that it does not name come from the
+    variables of each node, as do all secrets, because Ray stores `settings`.
     """
 
     min_replicas: int = setting(1, "Replicas that always run.", 1)
     max_replicas: int = setting(
-        1, "Replicas at the highest load; above --min-replicas the number follows the waiting tokens.", 1
+        1,
+        "Replicas at the highest load; above --min-replicas the number follows the waiting tokens.",
+        1,
     )
     cpus: float = setting(1.0, "Cores of a replica.", LEAST)
     gpus: float = setting(0.0, "GPUs of a replica.", 0)
@@ -41,8 +43,12 @@ class Options:
     tokens_per_replica: float = setting(
         4_000.0, "Waiting tokens of a replica beyond which another one is started.", LEAST
     )
-    upscale_seconds: float = setting(30.0, "Seconds that the load must last before replicas are added.", 0)
-    downscale_seconds: float = setting(600.0, "Seconds without that load before replicas are removed.", 0)
+    upscale_seconds: float = setting(
+        30.0, "Seconds that the load must last before replicas are added.", 0
+    )
+    downscale_seconds: float = setting(
+        600.0, "Seconds without that load before replicas are removed.", 0
+    )
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,28 +59,38 @@ class Options:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the options of a configuration file. Raises SettingsError for an unknown name or a wrong value."""
+        """Returns the options of a configuration file. Raises SettingsError for an unknown name or
+        a wrong value."""
         kinds = get_type_hints(cls)
         if unknown := sorted(values.keys() - kinds.keys()):
             raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join(kinds)}.")
         settings = values.get("settings") or {}
         if not isinstance(settings, Mapping):
             raise SettingsError("settings must be a mapping of names to values.")
-        options = {name: parse(name, text_of(values[name]), kinds[name]) for name in flags() if name in values}
+        options = {
+            name: parse(name, text_of(values[name]), kinds[name])
+            for name in flags()
+            if name in values
+        }
         return cls(**options, settings={name: text_of(value) for name, value in settings.items()})
 
     def replica_settings(self) -> dict[str, str]:
-        """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid, is Ray's or
-        contains a secret."""
+        """Returns the settings of a replica. Raises SettingsError for one that does not exist, is
+        invalid, is Ray's or contains a secret."""
         names = {item.name for item in dataclasses.fields(Settings)}
         for name, text in self.settings.items():
             if name in NOT_FOR_REPLICAS:
-                raise SettingsError(f"{name} is not a setting of a replica; the HTTP options of Ray Serve have it.")
+                raise SettingsError(
+                    f"{name} is not a setting of a replica; the HTTP options of Ray Serve have it."
+                )
             if name not in names:
-                raise SettingsError(f"There is no setting {name!r}; `attentive serve --help` lists all.")
+                raise SettingsError(
+                    f"There is no setting {name!r}; `attentive serve --help` lists all."
+                )
             if (text and name == "admin_key") or _PASSWORD.search(text):
                 raise SettingsError(
-                    f"{flag_and_variable(name)} contains a secret, and Ray stores and shows the settings of replicas: set "
+                    f"{flag_and_variable(name)} contains a secret, and Ray stores and shows the "
+                    "settings of replicas: set "
                     "the variable on every node before `ray start` instead."
                 )
         Settings.read(argparse.Namespace(**self.settings), {})
@@ -103,7 +119,8 @@ WAITING_TOKENS = "waiting_tokens"
 class WaitingTokens:
     """Autoscaling policy: as many replicas as hold `tokens_per_replica` waiting tokens each.
 
-    Ray applies the bounds on replicas, the delays and the factors of its autoscaling configuration to the result.
+    Ray applies the bounds on replicas, the delays and the factors of its autoscaling configuration
+    to the result.
     """
 
     def __init__(self, tokens_per_replica: float) -> None:
@@ -114,5 +131,6 @@ class WaitingTokens:
         reported = (context.aggregated_metrics or {}).get(WAITING_TOKENS, {})
         if not reported:
             return context.target_num_replicas, {}
-        mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
+        # a replica that has not reported yet counts as the mean
+        mean = sum(reported.values()) / len(reported)
         return mean * context.current_num_replicas / self._tokens_per_replica, {}

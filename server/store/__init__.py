@@ -1,1 +1,2 @@
-"""What servers remember: API keys, usage, history and glossaries over one interface, in SQLite or in Redis."""
+"""What servers remember: API keys, usage, history and glossaries over one interface, in SQLite or
+in Redis."""

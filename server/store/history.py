@@ -1,8 +1,9 @@
 """The history: translation id -> source and target tokens, for attention requests by id.
 
-Translations wait in memory and are written to the store twice a second, never while a request waits. A failing store
-loses history records and never fails a translation. An id embeds its creation time: one that has expired (410) is thereby
-told apart from one that was never issued (404).
+Translations wait in memory and are written to the store twice a second, never while a request
+waits. A failing store loses history records and never fails a translation. An id embeds its
+creation time: one that has expired (410) is thereby told apart from one that was never issued
+(404).
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 @dataclass(slots=True)
 class SentenceRecord:
-    """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
-    has no tokens. `source_text` was read; `typed` is given where letters of it were typed in another case.
-    `originals` are the spans of the text for which other words were read, by these.
+    """One sentence with the token ids that the model read and wrote. A sentence that was copied
+    instead of translated has no tokens. `source_text` was read; `typed` is given where letters of
+    it were typed in another case. `originals` are the spans of the text for which other words were
+    read, by these.
 
-    The first `forced` tokens of the target were given. `ended` says that the end of sentence was forced too, which counts
-    as certain. `options` are those of the decode where they are not those of the leg. `scores` are the log-probabilities
-    of the target where the worker cannot compute them again to the bit."""
+    The first `forced` tokens of the target were given. `ended` says that the end of sentence was
+    forced too, which counts as certain. `options` are those of the decode where they are not those
+    of the leg. `scores` are the log-probabilities of the target where the worker cannot compute
+    them again to the bit."""
 
     source_text: str
     source: tuple[int, ...]
@@ -59,9 +62,9 @@ class SentenceRecord:
 
 @dataclass(slots=True)
 class LegRecord:
-    """The sentences that one model translated. A translation through a pivot language has two legs. `computation` says on
-    what they were decoded (`WorkerReady.computation`), and `options` how, the shortlist included; both are empty in the
-    records of older versions."""
+    """The sentences that one model translated. A translation through a pivot language has two legs.
+    `computation` says on what they were decoded (`WorkerReady.computation`), and `options` how, the
+    shortlist included; both are empty in the records of older versions."""
 
     model: str
     source_language: str
@@ -81,7 +84,8 @@ class TranslationRecord:
 
 
 def encoded(record: TranslationRecord) -> bytes:
-    """Returns a record as JSON, without fields that have their default. Other threads run between the sentences."""
+    """Returns a record as JSON, without fields that have their default. Other threads run between
+    the sentences."""
     legs = [_leg(leg) for leg in record.legs]
     values = {"id": record.id, "created": record.created, "legs": legs}
     return orjson.dumps(values, _sentence, orjson.OPT_PASSTHROUGH_DATACLASS)
@@ -122,8 +126,12 @@ def _options(options: DecodingOptions) -> dict[str, object]:
 
 
 def new_id(now: float | None = None) -> str:
-    """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
-    return _written(int(1000 * (time.time() if now is None else now))) + os.urandom(16).translate(_LETTERS).decode()
+    """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters,
+    sortable by time."""
+    return (
+        _written(int(1000 * (time.time() if now is None else now)))
+        + os.urandom(16).translate(_LETTERS).decode()
+    )
 
 
 @lru_cache(1)
@@ -133,7 +141,8 @@ def _written(milliseconds: int) -> str:
 
 
 def creation_time(id: str) -> float | None:
-    """Returns the creation time of an id in seconds since the epoch, or None where the text is not an id."""
+    """Returns the creation time of an id in seconds since the epoch, or None where the text is not
+    an id."""
     if not ID_PATTERN.fullmatch(id):
         return None
     number = 0
@@ -156,8 +165,8 @@ _RECORD = TypeAdapter(TranslationRecord)
 class History:
     """The latest translations, within the `bounds`.
 
-    While the store fails, records wait in memory to be written later; the oldest are dropped first. `errors` counts
-    failures, `lost` the dropped records. Used in the event loop that serves.
+    While the store fails, records wait in memory to be written later; the oldest are dropped first.
+    `errors` counts failures, `lost` the dropped records. Used in the event loop that serves.
     """
 
     def __init__(self, store: Store, bounds: Bounds) -> None:
@@ -172,7 +181,8 @@ class History:
         store.at_every_beat(self.flush)
 
     def add(self, id: str, data: bytes) -> None:
-        """Adds an encoded translation. Drops the oldest that are not written yet beyond the bounds."""
+        """Adds an encoded translation. Drops the oldest that are not written yet beyond the
+        bounds."""
         self._unwritten[id] = data
         self._unwritten_bytes += len(data)
         while len(self._unwritten) > 1 and (
@@ -184,8 +194,8 @@ class History:
     async def find(self, id: str) -> TranslationRecord:
         """Returns the record of an id.
 
-        Raises ExpiredTranslation for an id whose record was removed, NotFound for a text that is not an id,
-        and StateUnreachable where the store cannot be read.
+        Raises ExpiredTranslation for an id whose record was removed, NotFound for a text that is
+        not an id, and StateUnreachable where the store cannot be read.
         """
         created = creation_time(id)
         data = self._unwritten.get(id)
@@ -207,8 +217,9 @@ class History:
         return record
 
     async def flush(self) -> None:
-        """Writes the records that wait, the oldest first, and keeps them where the store fails. Those that come meanwhile wait
-        for the next beat: each write costs a pass over all records."""
+        """Writes the records that wait, the oldest first, and keeps them where the store fails.
+        Those that come meanwhile wait for the next beat: each write costs a pass over all
+        records."""
         waiting = list(self._unwritten.items())
         for start in range(0, len(waiting), BATCH_RECORDS):
             batch = waiting[start : start + BATCH_RECORDS]
@@ -224,7 +235,8 @@ class History:
         if created is None or created > time.time() + CLOCK_SKEW_SECONDS:
             return NotFound("No translation has this id.")
         return ExpiredTranslation(
-            f"This translation is no longer kept: the server remembers {self.bounds.size:,} translations "
+            f"This translation is no longer kept: the server remembers {self.bounds.size:,} "
+            "translations "
             f"for {self.bounds.seconds:,.0f} seconds."
         )
 
@@ -236,4 +248,5 @@ class History:
             raise
 
     def _remove_unwritten(self, id: str) -> None:
-        self._unwritten_bytes -= len(self._unwritten.pop(id, b""))  # it may have been dropped meanwhile
+        # it may have been dropped meanwhile
+        self._unwritten_bytes -= len(self._unwritten.pop(id, b""))

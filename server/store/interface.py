@@ -1,7 +1,8 @@
 """The interface of a store: tables of permanent records, and collections of records that expire.
 
-A table maps ids to bytes. Every change gives it a new version, so that readers notice changes and a writer can make sure
-that no other one wrote since it read. A collection is bounded; its oldest records are deleted first.
+A table maps ids to bytes. Every change gives it a new version, so that readers notice changes and a
+writer can make sure that no other one wrote since it read. A collection is bounded; its oldest
+records are deleted first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Task = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a collection: number of records, their bytes, and the seconds for which each is kept."""
+    """Bounds of a collection: number of records, their bytes, and the seconds for which each is
+    kept."""
 
     size: int
     bytes: int
@@ -35,10 +37,11 @@ class Bounds:
 
 
 class Store(ABC):
-    """Used in one event loop. Methods that read or write raise StateUnreachable where the store cannot be used.
+    """Used in one event loop. Methods that read or write raise StateUnreachable where the store
+    cannot be used.
 
-    `shared` says whether several servers use the store, `permanent` whether it survives a restart. `up` is False from a
-    failure of the store until it works again.
+    `shared` says whether several servers use the store, `permanent` whether it survives a restart.
+    `up` is False from a failure of the store until it works again.
     """
 
     shared: bool
@@ -58,8 +61,8 @@ class Store(ABC):
             raise StateUnreachable(self.unreachable)
 
     def at_every_beat(self, task: Task) -> None:
-        """Runs a task at the start, then twice a second while the store can be reached, and once more at the stop. It may
-        raise StateUnreachable."""
+        """Runs a task at the start, then twice a second while the store can be reached, and once
+        more at the stop. It may raise StateUnreachable."""
         self._tasks.append(task)
 
     async def start(self) -> None:
@@ -88,25 +91,32 @@ class Store(ABC):
 
     @abstractmethod
     async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
-        """Stores all changes as one step. Returns False, and stores none, if a table of `versions` has another version."""
+        """Stores all changes as one step. Returns False, and stores none, if a table of `versions`
+        has another version."""
 
     @abstractmethod
     async def increase(
         self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
     ) -> str | None:
-        """Adds to the records of a table, which are decimal numbers, as one step. Where one would be over its limit of
-        `limits`, nothing is added and its id returned. The table keeps its version."""
+        """Adds to the records of a table, which are decimal numbers, as one step. Where one would
+        be over its limit of `limits`, nothing is added and its id returned. The table keeps its
+        version."""
 
     @abstractmethod
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
-        """Returns a record of a collection, or None if there is none or it has expired. `seconds` is a time limit for large
-        records."""
+        """Returns a record of a collection, or None if there is none or it has expired. `seconds`
+        is a time limit for large records."""
 
     @abstractmethod
-    async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
-        """Adds records to a collection, and deletes those that have expired or are beyond the bounds."""
+    async def add(
+        self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds
+    ) -> None:
+        """Adds records to a collection, and deletes those that have expired or are beyond the
+        bounds."""
 
-    async def put(self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
+    async def put(
+        self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None
+    ) -> None:
         """Stores a record for `life` seconds. `seconds` is a time limit for large records."""
         await self.add(collection, [(id, value)], Bounds(RECORDS_LIMIT, RECORDS_BYTES, life))
 

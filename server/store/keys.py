@@ -1,8 +1,9 @@
-"""API keys. `attentive keys` writes them and the server reads them. Only the SHA-256 of a secret is stored.
+"""API keys. `attentive keys` writes them and the server reads them. Only the SHA-256 of a secret is
+stored.
 
-A secret has 256 random bits, so that a fast hash is sufficient. A server keeps all valid keys in memory, and twice a second
-reads them again if the version of their table has changed. So known keys work while the store cannot be used, and a
-revocation is seen within a second.
+A secret has 256 random bits, so that a fast hash is sufficient. A server keeps all valid keys in
+memory, and twice a second reads them again if the version of their table has changed. So known keys
+work while the store cannot be used, and a revocation is seen within a second.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. Of a limit per minute None selects the
-    server's limit; 0 is no limit, as is None of a limit per day or month. Times are in seconds since the epoch. `weight`
-    multiplies the caller's share of the server; a caller without a key has weight 1. If not `remembered`, the caller's texts
-    are stored neither in the history nor in the result cache. Raises SettingsError for a weight out of range."""
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. Of a limit per
+    minute None selects the server's limit; 0 is no limit, as is None of a limit per day or month.
+    Times are in seconds since the epoch. `weight` multiplies the caller's share of the server; a
+    caller without a key has weight 1. If not `remembered`, the caller's texts are stored neither in
+    the history nor in the result cache. Raises SettingsError for a weight out of range."""
 
     id: str
     name: str
@@ -51,12 +53,14 @@ class Key:
     def __post_init__(self) -> None:
         if not MIN_WEIGHT <= self.weight <= MAX_WEIGHT:
             raise SettingsError(
-                f"The weight of a key must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {self.weight:g}."
+                f"The weight of a key must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not "
+                f"{self.weight:g}."
             )
 
 
 class Keys:
-    """The keys of a store. Methods raise StateUnreachable where the store cannot be used and its answer is needed."""
+    """The keys of a store. Methods raise StateUnreachable where the store cannot be used and its
+    answer is needed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -89,11 +93,13 @@ class Keys:
     async def all(self) -> list[Key]:
         """Returns all keys, revoked ones included, oldest first."""
         entries = await self._store.read_all(NAME)
-        return sorted(filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id))
+        return sorted(
+            filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id)
+        )
 
     async def create(self, name: str, **fields: Any) -> tuple[str, Key]:
-        """Creates a key with these fields and returns its secret, which is not stored, and the key. Raises SettingsError for
-        an empty name, a weight out of range, or beyond LIMIT keys."""
+        """Creates a key with these fields and returns its secret, which is not stored, and the key.
+        Raises SettingsError for an empty name, a weight out of range, or beyond LIMIT keys."""
         if not name.strip():
             raise SettingsError("The name of a key must not be empty.")
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -102,16 +108,19 @@ class Keys:
         return secret, key
 
     async def add(self, keys: Sequence[Key]) -> None:
-        """Stores keys. A key that is revoked on either side is revoked. Raises SettingsError beyond LIMIT keys."""
+        """Stores keys. A key that is revoked on either side is revoked. Raises SettingsError beyond
+        LIMIT keys."""
         stored = {key.digest for key in await self.all()}
-        changed = {key.digest: key for key in keys if key.digest not in stored or key.revoked is not None}
+        changed = {
+            key.digest: key for key in keys if key.digest not in stored or key.revoked is not None
+        }
         if len(stored | changed.keys()) > LIMIT:
             raise SettingsError(f"There are {len(stored):,} API keys; {LIMIT:,} is the limit.")
         await self._write(changed)
 
     async def change(self, id: str, **fields: Any) -> Key | None:
-        """Gives a key other values of these fields and returns it as it was, or returns None where no valid key has this id.
-        Raises SettingsError for a weight out of range."""
+        """Gives a key other values of these fields and returns it as it was, or returns None where
+        no valid key has this id. Raises SettingsError for a weight out of range."""
         key = next((key for key in await self.all() if key.id == id and key.revoked is None), None)
         if key is not None:
             await self._write({key.digest: dataclasses.replace(key, **fields)})
@@ -122,9 +131,12 @@ class Keys:
         entries = {digest: dataclasses.asdict(key).items() for digest, key in keys.items()}
         if entries:
             stored = {
-                digest: {name: value for name, value in entry if value is not None} for digest, entry in entries.items()
+                digest: {name: value for name, value in entry if value is not None}
+                for digest, entry in entries.items()
             }
-            await self._store.write({NAME: {digest: json.dumps(entry).encode() for digest, entry in stored.items()}})
+            await self._store.write(
+                {NAME: {digest: json.dumps(entry).encode() for digest, entry in stored.items()}}
+            )
 
     async def _refresh(self) -> None:
         """Reads all keys if they have changed."""
@@ -133,7 +145,9 @@ class Keys:
             return
         keys = await self.all()
         if not keys and self._by_digest:  # keys are revoked, never deleted: the store has lost them
-            log.error("the store has no API keys any more; the last ones stay valid until it has some")
+            log.error(
+                "the store has no API keys any more; the last ones stay valid until it has some"
+            )
             self._version = version
             return
         self._by_digest = {key.digest: key for key in keys if key.revoked is None}

@@ -1,7 +1,7 @@
 """Reads the data folder of version 0.1: keys.json, and a database each for usage and glossaries.
 
-The files are read once, when the new database is made, and stay as they are, so that the earlier version can be started
-again.
+The files are read once, when the new database is made, and stay as they are, so that the earlier
+version can be started again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ Record = tuple[str, str, bytes]
 
 
 def import_old_data(database: sqlite3.Connection, folder: Path) -> None:
-    """Copies the old data of a folder. Raises SettingsError for files that cannot be read, as their contents would be
-    lost."""
+    """Copies the old data of a folder. Raises SettingsError for files that cannot be read, as their
+    contents would be lost."""
     for name, read in ((KEYS, old_keys), (USAGE, old_usage), (GLOSSARIES, old_glossaries)):
         if (file := folder / name).exists():
             try:
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", list(read(file)))
             except (OSError, ValueError, TypeError, KeyError, sqlite3.Error) as error:
-                raise SettingsError(f"--data (ATTENTIVE_DATA): {file} cannot be read: {error!r}.") from error
+                raise SettingsError(
+                    f"--data (ATTENTIVE_DATA): {file} cannot be read: {error!r}."
+                ) from error
 
 
 def old_keys(file: Path) -> Iterator[Record]:
@@ -48,18 +50,30 @@ def old_usage(file: Path) -> Iterator[Record]:
 def old_glossaries(file: Path) -> Iterator[Record]:
     """Yields the glossaries and the entries of their dictionaries."""
     query = (
-        "SELECT source, target, count, characters, exact, revision, entries, glossary FROM dictionaries ORDER BY 1, 2"
+        "SELECT source, target, count, characters, exact, revision, entries, glossary FROM "
+        "dictionaries ORDER BY 1, 2"
     )
     dictionaries = select(file, query)
     for id, owner, name, created in select(file, "SELECT id, owner, name, created FROM glossaries"):
         infos = []
         for source, target, count, characters, exact, revision, entries, glossary in dictionaries:
             if glossary == id:
-                info = {"source": source, "target": target, "count": count, "characters": characters}
+                info = {
+                    "source": source,
+                    "target": target,
+                    "count": count,
+                    "characters": characters,
+                }
                 infos.append(info | {"exact": bool(exact), "revision": revision})
                 stored = {"exact": bool(exact), "entries": json.loads(entries)}
                 yield "glossaries:entries", f"{id} {source} {target}", orjson.dumps(stored)
-        described = {"id": id, "owner": owner, "name": name, "created": created, "dictionaries": infos}
+        described = {
+            "id": id,
+            "owner": owner,
+            "name": name,
+            "created": created,
+            "dictionaries": infos,
+        }
         yield "glossaries", id, orjson.dumps(described)
 
 

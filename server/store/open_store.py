@@ -18,9 +18,9 @@ SCHEMES = ("redis://", "rediss://")
 
 
 def open_shared(settings: Settings) -> RedisStore | None:
-    """Returns the store in Redis, or None for state of this server alone. It connects at its first use, as Redis may
-    start after this server. Raises SettingsError for a setting that cannot be used; the message does not quote it, as it may
-    contain a password."""
+    """Returns the store in Redis, or None for state of this server alone. It connects at its first
+    use, as Redis may start after this server. Raises SettingsError for a setting that cannot be
+    used; the message does not quote it, as it may contain a password."""
     if not settings.state:
         return None
     if not settings.state.startswith(SCHEMES):
@@ -30,19 +30,25 @@ def open_shared(settings: Settings) -> RedisStore | None:
 
         return RedisStore(connect(settings.state))
     except ImportError:
-        raise SettingsError(f"{flag_and_variable('state')} redis:// needs the extra attentive-server[redis].") from None
+        raise SettingsError(
+            f"{flag_and_variable('state')} redis:// needs the extra attentive-server[redis]."
+        ) from None
     except (ValueError, TypeError):  # the original message may contain the password
-        raise SettingsError(f"{flag_and_variable('state')} is not a valid address of Redis.") from None
+        raise SettingsError(
+            f"{flag_and_variable('state')} is not a valid address of Redis."
+        ) from None
 
 
 @asynccontextmanager
 async def store_of_command(settings: Settings, create: bool = False) -> AsyncIterator[Store]:
-    """Yields the store of a server for a command, and closes it. Without `create` a data folder that is missing, perhaps
-    because it was mistyped, counts as empty. Raises SettingsError without data folder and Redis."""
+    """Yields the store of a server for a command, and closes it. Without `create` a data folder
+    that is missing, perhaps because it was mistyped, counts as empty. Raises SettingsError without
+    data folder and Redis."""
     store: Store | None = open_shared(settings)
     if store is None and settings.data is None:
         raise SettingsError(
-            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) the Redis that all "
+            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state "
+            "(ATTENTIVE_STATE) the Redis that all "
             "servers share; a server without both has no keys and no glossaries that last."
         )
     if store is None:

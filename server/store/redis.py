@@ -1,7 +1,8 @@
 """The store in Redis or Valkey, which several servers share, and the connection to it.
 
-A table is a hash `attentive:TABLE:1` with its version beside it, a collection a sorted set of its ids and a key for each
-record. The number is the version of the formats; these are the keys of version 0.1.
+A table is a hash `attentive:TABLE:1` with its version beside it, a collection a sorted set of its
+ids and a key for each record. The number is the version of the formats; these are the keys of
+version 0.1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 0.25
 """Longest time of one operation, with the connection that it may need."""
-FULL = "The server's shared state (Redis) is full; its operator must give it more memory (maxmemory)."
+FULL = (
+    "The server's shared state (Redis) is full; its operator must give it more memory (maxmemory)."
+)
 FAILURES = 2
 """Consecutive failures that open the circuit breaker."""
 CONNECTIONS = 16
@@ -39,9 +42,9 @@ REFUSAL_LOG_SECONDS = 60.0
 class RedisConnection(Store):
     """The part of a RedisStore that limits and counts what can go wrong.
 
-    `up` is False while the circuit breaker is open: every operation then fails at once. It opens after FAILURES
-    consecutive failures, and closes at the next probe that succeeds. Only `start` begins the probes, in the event loop
-    that serves. `errors` counts failed operations.
+    `up` is False while the circuit breaker is open: every operation then fails at once. It opens
+    after FAILURES consecutive failures, and closes at the next probe that succeeds. Only `start`
+    begins the probes, in the event loop that serves. `errors` counts failed operations.
     """
 
     def __init__(self, client: Redis) -> None:
@@ -55,11 +58,13 @@ class RedisConnection(Store):
         """Returns the answer to a command. Raises StateUnreachable as `run` does."""
         return await self.run(lambda client: client.execute_command(*command), seconds)  # type: ignore[no-untyped-call]
 
-    async def run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None) -> Result:
+    async def run(
+        self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None
+    ) -> Result:
         """Returns the result of `operation(client)`, such as that of a pipeline.
 
-        Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds` (TIMEOUT_SECONDS) or
-        refuses the command, and at once while the circuit breaker is open.
+        Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds`
+        (TIMEOUT_SECONDS) or refuses the command, and at once while the circuit breaker is open.
         """
         if not self.up:
             raise StateUnreachable
@@ -69,12 +74,18 @@ class RedisConnection(Store):
         try:
             async with asyncio.timeout(seconds):
                 result = await operation(self._client)
-        except (RedisConnectionError, RedisTimeoutError, OSError) as error:  # OSError includes TimeoutError
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+            # OSError includes TimeoutError.
             self._count_failure(error)
             raise StateUnreachable from error
-        except RedisError as error:  # Redis answered: it is out of memory, read-only, or the user may not do this
+        except RedisError as error:
+            # Redis answered: it is out of memory, read-only, or the user may not do this.
             self._count_refusal(error)
-            raise (StateUnreachable(FULL) if isinstance(error, OutOfMemoryError) else StateUnreachable()) from error
+            raise (
+                StateUnreachable(FULL)
+                if isinstance(error, OutOfMemoryError)
+                else StateUnreachable()
+            ) from error
         self._failures = 0
         return result
 
@@ -109,9 +120,11 @@ class RedisConnection(Store):
 
 
 def connect(url: str) -> Redis:
-    """Returns a client that connects at its first command. Raises ValueError or TypeError for an invalid address."""
+    """Returns a client that connects at its first command. Raises ValueError or TypeError for an
+    invalid address."""
     logging.getLogger("asyncio").addFilter(is_not_late_lookup)
-    # `_run` limits the time of an operation as a whole: time-outs and retries of the client would add up.
+    # `_run` limits the time of an operation as a whole: time-outs and retries of the client would
+    # add up.
     pool: Any = BlockingConnectionPool.from_url(
         url,
         max_connections=CONNECTIONS,
@@ -125,14 +138,15 @@ def connect(url: str) -> Redis:
 
 
 def is_not_late_lookup(record: logging.LogRecord) -> bool:
-    """Returns False for what uvloop logs when a name is not found after the time limit of a connection, whose failure was
-    counted then."""
+    """Returns False for what uvloop logs when a name is not found after the time limit of a
+    connection, whose failure was counted then."""
     return not (record.exc_info and isinstance(record.exc_info[1], gaierror))
 
 
 def reason(error: Exception) -> str:
-    """Returns the kind of an error for the log, with why there is no connection, or with the first word of the message of
-    Redis, such as MISCONF where the disk is full. The rest may contain arguments of the command."""
+    """Returns the kind of an error for the log, with why there is no connection, or with the first
+    word of the message of Redis, such as MISCONF where the disk is full. The rest may contain
+    arguments of the command."""
     text = str(error).partition(" ")[0] or "no answer in time"
     if text == "Error" and isinstance(error, RedisConnectionError):
         text = str(error)  # of the connection: an address and the words of the operating system
@@ -169,10 +183,11 @@ end
 redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 """
-"""Adds records, in place of those with the same id, and removes those beyond the bounds. The clock is that of Redis, so that
-those of the servers need not agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds,
-and the total bytes. Each record of a call is a microsecond younger than the one before: no two are of the same age. ARGV: most
-records, most bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
+"""Adds records, in place of those with the same id, and removes those beyond the bounds. The clock
+is that of Redis, so that those of the servers need not agree. KEYS: the index, a sorted set of "id
+bytes" scored by the time of writing in milliseconds, and the total bytes. Each record of a call is
+a microsecond younger than the one before: no two are of the same age. ARGV: most records, most
+bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
 
 CHARGE = """
 for i, key in ipairs(KEYS) do
@@ -195,12 +210,13 @@ for i = 1, #ARGV, 3 do
 end
 for i = 1, #ARGV, 3 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
 """
-"""Adds to the numbers of a hash, all or none. ARGV: id, amount and limit of each; the limit may be empty."""
+"""Adds to the numbers of a hash, all or none. ARGV: id, amount and limit of each; the limit may be
+empty."""
 
 
 class RedisStore(RedisConnection):
-    """A Store. The last methods are for what only several servers need: limits over all of them, records that are read
-    together, and single records that expire."""
+    """A Store. The last methods are for what only several servers need: limits over all of them,
+    records that are read together, and single records that expire."""
 
     shared = True
     permanent = True
@@ -242,35 +258,52 @@ class RedisStore(RedisConnection):
 
         # Repeated if a version changes between its reading and the writing.
         return await self.run(
-            lambda client: client.transaction(store, *expected, value_from_callable=True), LARGE_SECONDS
+            lambda client: client.transaction(store, *expected, value_from_callable=True),
+            LARGE_SECONDS,
         )
 
     async def increase(
         self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
     ) -> str | None:
         """If only the answer of Redis was lost, a repetition adds the amounts twice."""
-        values = [value for id, amount in amounts.items() for value in (id, amount, (limits or {}).get(id, ""))]
+        values = [
+            value
+            for id, amount in amounts.items()
+            for value in (id, amount, (limits or {}).get(id, ""))
+        ]
         seconds = LARGE_SECONDS if limits is None else None  # a request waits for its limits
         over = await self.run(lambda _: self._increase([name_of(table)], values), seconds)
         return over.decode() if over else None
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
-        value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}", seconds=seconds)
+        value: bytes | None = await self.execute(
+            "GET", f"{name_of(collection)}:{id}", seconds=seconds
+        )
         return value
 
-    async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
+    async def add(
+        self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds
+    ) -> None:
         prefix = name_of(collection) + ":"
         values = [value for record in records for value in record]
         arguments = [bounds.size, bounds.bytes, round(1000 * bounds.seconds), prefix, *values]
-        await self.run(lambda _: self._add([prefix + "index", prefix + "bytes"], arguments), LARGE_SECONDS)
+        await self.run(
+            lambda _: self._add([prefix + "index", prefix + "bytes"], arguments), LARGE_SECONDS
+        )
 
     async def find_all(self, collection: str, ids: Sequence[str]) -> list[bytes | None]:
         """Returns records of a collection, as `find` does."""
-        values: list[bytes | None] = await self.execute("MGET", *[f"{name_of(collection)}:{id}" for id in ids])
+        values: list[bytes | None] = await self.execute(
+            "MGET", *[f"{name_of(collection)}:{id}" for id in ids]
+        )
         return values
 
-    async def put(self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
-        await self.execute("SET", f"{name_of(collection)}:{id}", value, "PX", round(1000 * life), seconds=seconds)
+    async def put(
+        self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None
+    ) -> None:
+        await self.execute(
+            "SET", f"{name_of(collection)}:{id}", value, "PX", round(1000 * life), seconds=seconds
+        )
 
     async def exists(self, collection: str, id: str) -> bool:
         return bool(await self.execute("EXISTS", f"{name_of(collection)}:{id}"))
@@ -278,19 +311,23 @@ class RedisStore(RedisConnection):
     async def remove(self, collection: str, id: str) -> bool:
         return bool(await self.execute("UNLINK", f"{name_of(collection)}:{id}"))
 
-    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
-        """Adds amounts to counters of windows of some seconds, or none of them. An amount has the name of its counter,
-        the limit, and the number to add. Returns the position of the first one over its limit and the seconds until its
-        window ends, or -1 if all were added."""
+    async def charge(
+        self, amounts: Sequence[tuple[str, int, int]], seconds: float
+    ) -> tuple[int, float]:
+        """Adds amounts to counters of windows of some seconds, or none of them. An amount has the
+        name of its counter, the limit, and the number to add. Returns the position of the first one
+        over its limit and the seconds until its window ends, or -1 if all were added."""
         keys = [f"{name_of('limits')}:{name}" for name, _, _ in amounts]
         numbers = [number for _, limit, amount in amounts for number in (limit, amount)]
-        over, milliseconds = await self.run(lambda _: self._charge(keys, [round(1000 * seconds), *numbers]))
+        over, milliseconds = await self.run(
+            lambda _: self._charge(keys, [round(1000 * seconds), *numbers])
+        )
         return over - 1, milliseconds / 1000
 
 
 def name_of(table: str) -> str:
-    """Returns the key of a table, or the beginning of the keys of a collection: `glossaries:entries` is
-    `attentive:glossaries:1:entries`."""
+    """Returns the key of a table, or the beginning of the keys of a collection:
+    `glossaries:entries` is `attentive:glossaries:1:entries`."""
     name, _, part = table.partition(":")
     return f"attentive:{name}:1" + (f":{part}" if part else "")
 

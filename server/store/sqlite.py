@@ -50,9 +50,12 @@ Result = TypeVar("Result")
 def in_thread(
     operation: Callable[Concatenate[SQLiteStore, Parameters], Result],
 ) -> Callable[Concatenate[SQLiteStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Makes a coroutine of a method: it runs in a thread, and a transaction that it begins is committed or rolled back."""
+    """Makes a coroutine of a method: it runs in a thread, and a transaction that it begins is
+    committed or rolled back."""
 
-    def run(store: SQLiteStore, /, *arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+    def run(
+        store: SQLiteStore, /, *arguments: Parameters.args, **options: Parameters.kwargs
+    ) -> Result:
         with store.lock:
             try:
                 with store.database:
@@ -66,23 +69,28 @@ def in_thread(
         return result
 
     @functools.wraps(operation)
-    async def run_in_thread(store: SQLiteStore, /, *arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+    async def run_in_thread(
+        store: SQLiteStore, /, *arguments: Parameters.args, **options: Parameters.kwargs
+    ) -> Result:
         return await asyncio.shield(asyncio.to_thread(run, store, *arguments, **options))
 
     return run_in_thread
 
 
 class SQLiteStore(Store):
-    """A Store of one file, which several processes may use, or of memory without a folder. `temporary` is a folder in place of
-    `folder`, which the server deletes at its end; `shared` says that several processes of this server use the file.
+    """A Store of one file, which several processes may use, or of memory without a folder.
+    `temporary` is a folder in place of `folder`, which the server deletes at its end; `shared` says
+    that several processes of this server use the file.
 
-    Raises SettingsError where the file cannot be opened or is damaged. A damaged file is not replaced by an empty one,
-    because a server without its keys would accept every caller.
+    Raises SettingsError where the file cannot be opened or is damaged. A damaged file is not
+    replaced by an empty one, because a server without its keys would accept every caller.
     """
 
     unreachable = "The data folder cannot be used now; try again later."
 
-    def __init__(self, folder: Path | None, temporary: Path | None = None, shared: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, temporary: Path | None = None, shared: bool = False
+    ) -> None:
         super().__init__()
         self.permanent, self.shared = folder is not None, shared
         folder = folder or temporary
@@ -102,7 +110,8 @@ class SQLiteStore(Store):
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(
-                f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: {reason}.{whose(folder)}"
+                f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: "
+                f"{reason}.{whose(folder)}"
             ) from None
 
     @in_thread
@@ -111,12 +120,18 @@ class SQLiteStore(Store):
 
     @in_thread
     def read(self, table: str, id: str) -> bytes | None:
-        value: bytes | None = self._value("SELECT value FROM records WHERE name = ? AND id = ?", table, id)
+        value: bytes | None = self._value(
+            "SELECT value FROM records WHERE name = ? AND id = ?", table, id
+        )
         return value
 
     @in_thread
     def read_all(self, table: str) -> dict[str, bytes]:
-        return dict(self.database.execute("SELECT id, value FROM records WHERE name = ?", (table,)).fetchall())
+        return dict(
+            self.database.execute(
+                "SELECT id, value FROM records WHERE name = ?", (table,)
+            ).fetchall()
+        )
 
     @in_thread
     def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
@@ -129,12 +144,16 @@ class SQLiteStore(Store):
             self.database.executemany("DELETE FROM records WHERE name = ? AND id = ?", deleted)
             self.database.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", written)
             self.database.execute(
-                "INSERT INTO versions VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET version = version + 1", (table,)
+                "INSERT INTO versions VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET version = "
+                "version + 1",
+                (table,),
             )
         return True
 
     @in_thread
-    def increase(self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None) -> str | None:
+    def increase(
+        self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
+    ) -> str | None:
         self.database.execute("BEGIN IMMEDIATE")
         for id, limit in (limits or {}).items():
             stored = self._value("SELECT value FROM records WHERE name = ? AND id = ?", table, id)
@@ -155,25 +174,37 @@ class SQLiteStore(Store):
 
     @in_thread
     def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
-        """The records in the file have at most half of the bytes of the bound, as some pages are half
-        empty."""
+        """The records in the file have at most half of the bytes of the bound, as some pages are
+        half empty."""
         self.database.execute("BEGIN IMMEDIATE")
         now = time.time()
-        # One statement for all: each execution hands the interpreter's lock to the other threads and back.
-        rows = [(collection, id, now + bounds.seconds, RECORD_BYTES + len(value), value) for id, value in records]
+        # One statement for all: each execution hands the interpreter's lock to the other threads
+        # and back.
+        rows = [
+            (collection, id, now + bounds.seconds, RECORD_BYTES + len(value), value)
+            for id, value in records
+        ]
         places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rows))
-        insert = f"INSERT OR REPLACE INTO expiring (name, id, expires, bytes, value) VALUES {places}"  # noqa: S608
+        insert = (
+            f"INSERT OR REPLACE INTO expiring (name, id, expires, bytes, value) VALUES {places}"  # noqa: S608
+        )
         self.database.execute(insert, list(chain.from_iterable(rows)))
-        self.database.execute("DELETE FROM expiring WHERE name = ? AND expires <= ?", (collection, now))
+        self.database.execute(
+            "DELETE FROM expiring WHERE name = ? AND expires <= ?", (collection, now)
+        )
         query = "SELECT COUNT(*), TOTAL(bytes) FROM expiring WHERE name = ?"
         count, total = self.database.execute(query, (collection,)).fetchone()
-        oldest, removed = self.database.execute(OLDEST, (collection, max(0, count - bounds.size))).fetchone()
+        oldest, removed = self.database.execute(
+            OLDEST, (collection, max(0, count - bounds.size))
+        ).fetchone()
         query = "SELECT number, bytes FROM expiring WHERE name = ? AND number > ? ORDER BY number"
         for number, size in self.database.execute(query, (collection, oldest or 0)):
             if total - removed <= bounds.bytes // 2:
                 break
             oldest, removed = number, removed + size
-        self.database.execute("DELETE FROM expiring WHERE name = ? AND number <= ?", (collection, oldest))
+        self.database.execute(
+            "DELETE FROM expiring WHERE name = ? AND number <= ?", (collection, oldest)
+        )
 
     @in_thread
     def remove(self, collection: str, id: str) -> bool:
@@ -197,7 +228,9 @@ class SQLiteStore(Store):
             self.database.execute("BEGIN IMMEDIATE")
             version: int = self._value("PRAGMA user_version")
             if version > SCHEMA_VERSION:
-                raise SettingsError(f"{FILE_NAME} in {str(folder)!r} was written by a newer version of this server.")
+                raise SettingsError(
+                    f"{FILE_NAME} in {str(folder)!r} was written by a newer version of this server."
+                )
             if version == 0:
                 for statement in filter(str.strip, SCHEMA.split(";")):
                     self.database.execute(statement)
@@ -220,7 +253,9 @@ class SQLiteStore(Store):
 
 def connect(path: str) -> sqlite3.Connection:
     """Opens a database for one thread at a time, not always the same one."""
-    database = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False, isolation_level=None)
+    database = sqlite3.connect(
+        path, timeout=LOCK_SECONDS, check_same_thread=False, isolation_level=None
+    )
     database.execute("PRAGMA auto_vacuum=INCREMENTAL")
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=NORMAL")
@@ -240,12 +275,14 @@ def whose(folder: Path | None) -> str:
                     return f" {folder} is mounted read-only: mount it with write access."
                 return (
                     f" {path} belongs to user {status.st_uid} and group {status.st_gid} with mode "
-                    f"{stat.S_IMODE(status.st_mode):o}, and the server runs as user {os.geteuid()} and group {os.getegid()}: "
+                    f"{stat.S_IMODE(status.st_mode):o}, and the server runs as user {os.geteuid()} "
+                    f"and group {os.getegid()}: "
                     f"run it as that user, or chown -R {os.geteuid()} {folder}."
                 )
     return ""
 
 
 def holds_data(folder: Path) -> bool:
-    """Returns whether a folder has a database of this version, or keys or glossaries of an earlier one."""
+    """Returns whether a folder has a database of this version, or keys or glossaries of an earlier
+    one."""
     return any((folder / name).exists() for name in (FILE_NAME, KEYS, GLOSSARIES))

@@ -1,4 +1,5 @@
-"""Characters sent with each API key: in total, and in the day and the month of a key with quotas."""
+"""Characters sent with each API key: in total, and in the day and the month of a key with
+quotas."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from server.store.interface import Store
 from server.store.keys import Key
 
 NAME = "usage"
-"""The table: id of the key -> its characters; id and date, or id and month -> those of this period."""
+"""The table: id of the key -> its characters; id and date, or id and month -> those of this
+period."""
 
 
 class Quota(NamedTuple):
-    """Most characters of a key in a period ("day" or "month", UTC), and those `used`, whose count has the id `record`. `reset` is
-    the end of the period in ISO 8601, and `seconds` the time until then."""
+    """Most characters of a key in a period ("day" or "month", UTC), and those `used`, whose count
+    has the id `record`. `reset` is the end of the period in ISO 8601, and `seconds` the time until
+    then."""
 
     period: str
     limit: int
@@ -38,15 +41,21 @@ def quotas_of(key: Key) -> list[Quota]:
         ("month", key.characters_per_month, f"{today:%Y-%m}", month),
     )
     return [
-        Quota(period, limit, f"{key.id} {date}", f"{end:%Y-%m-%dT%H:%M:%SZ}", max(1, math.ceil(end.timestamp() - now)))
+        Quota(
+            period,
+            limit,
+            f"{key.id} {date}",
+            f"{end:%Y-%m-%dT%H:%M:%SZ}",
+            max(1, math.ceil(end.timestamp() - now)),
+        )
         for period, limit, date, end in periods
         if limit
     ]
 
 
 class Usage:
-    """Counts in memory, and adds the counts to those in the store twice a second. While the store cannot be used, they
-    wait. All callers without a key have the empty id."""
+    """Counts in memory, and adds the counts to those in the store twice a second. While the store
+    cannot be used, they wait. All callers without a key have the empty id."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,19 +68,22 @@ class Usage:
         self._characters[key] += characters
 
     async def spend(self, key: Key, characters: int) -> None:
-        """Counts characters of a key with quotas, in the store: they hold over all servers. While it cannot be used, they are
-        counted later. Raises QuotaExceeded, and counts none."""
+        """Counts characters of a key with quotas, in the store: they hold over all servers. While
+        it cannot be used, they are counted later. Raises QuotaExceeded, and counts none."""
         quotas = quotas_of(key)
         amounts = dict.fromkeys([key.id, *(quota.record for quota in quotas)], characters)
         try:
-            over = await self._store.increase(NAME, amounts, {quota.record: quota.limit for quota in quotas})
+            over = await self._store.increase(
+                NAME, amounts, {quota.record: quota.limit for quota in quotas}
+            )
         except StateUnreachable:
             self._characters.update(amounts)
             return
         for quota in quotas:
             if quota.record == over:
                 raise QuotaExceeded(
-                    f"The {quota.limit:,} characters per {quota.period} of this key are used until {quota.reset}.",
+                    f"The {quota.limit:,} characters per {quota.period} of this key are used until "
+                    f"{quota.reset}.",
                     quota.seconds,
                 )
 
@@ -80,13 +92,13 @@ class Usage:
         return [quota._replace(used=await self.read(quota.record)) for quota in quotas_of(key)]
 
     async def read(self, record: str) -> int:
-        """Returns the characters of a key since the first start with this store, or those of a quota. Raises
-        StateUnreachable."""
+        """Returns the characters of a key since the first start with this store, or those of a
+        quota. Raises StateUnreachable."""
         return int(await self._store.read(NAME, record) or 0) + self._characters[record]
 
     async def flush(self) -> None:
-        """Adds the counts since the last call to those in the store, and once a month deletes those of earlier months. Raises
-        StateUnreachable, and keeps the counts."""
+        """Adds the counts since the last call to those in the store, and once a month deletes those
+        of earlier months. Raises StateUnreachable, and keeps the counts."""
         if counts := self._characters.copy():
             await self._store.increase(NAME, counts)
             self._characters -= counts

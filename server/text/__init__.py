@@ -1,1 +1,2 @@
-"""Text processing without a model: sentences, scripts, numbers, codes, markup, language detection."""
+"""Text processing without a model: sentences, scripts, numbers, codes, markup, language
+detection."""

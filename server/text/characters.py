@@ -12,7 +12,12 @@ NO_SPACES = re.compile(f"[{UNSPACED}]")
 
 
 def grown(
-    text: str, start: int, end: int, belongs: Callable[[str], bool], low: int = 0, high: int | None = None
+    text: str,
+    start: int,
+    end: int,
+    belongs: Callable[[str], bool],
+    low: int = 0,
+    high: int | None = None,
 ) -> tuple[int, int]:
     """Returns a span with the characters before and after it, in [low, high), that belong to it."""
     low, high = max(0, low), len(text) if high is None else min(high, len(text))

@@ -1,7 +1,8 @@
 """Compares a translation with its source by exact tokens, which it has as often and as written.
 
-A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or capitals that no language
-writes (fooBar, EUR/USD). A number is compared by its value, a measure also with its unit.
+A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or
+capitals that no language writes (fooBar, EUR/USD). A number is compared by its value, a measure
+also with its unit.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _MARK = re.compile(
     rf"|(?<=[^\W\d_]{{3}})(?:\(\d{{1,4}}\)(?!\w)|/\d{{1,4}}(?![\w/.-]))|(?<=[a-zß-ÿ]{{3}})[{RAISED}]+(?!\w)"
     r"|(?<!\S)\((?:\d{1,4}|[a-h]|[ivx]{1,4})\)(?!\w)|\.{4,}"
 )
-"""The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
+"""The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹,
+(ii)."""
 _IN_WORDS = {
     "h": "h he st uh o p a", "x": "x mal fois fach vec tim", "d": "d tag jo j", "°": "deg gra", "º": "deg gra", "o": "unz ou on",
     "f": "fuß fe fo pie", "l": "lit pf po liv lib", "k": "kil", "c": "cen zen", "g": "gr gig", "s": "sec sek seg",
@@ -67,7 +69,8 @@ _VERB = (
 )
 _STOP = r"(?:and|or|to|in|on|for|if|then|first|now|again|before|und|oder|um|im|auf|et|ou|pour|dans|y|o|para|en)\b"
 _PROGRAMS = frozenset(
-    "git npm npx yarn pnpm pip3 pip docker kubectl apt-get apt brew cargo dotnet composer python3 python systemctl helm terraform"
+    "git npm npx yarn pnpm pip3 pip docker kubectl apt-get apt brew cargo dotnet composer python3 "
+    "python systemctl helm terraform"
     " ssh scp curl wget ls cd rm cp mv mkdir chmod chown grep tar sudo".split()
 )
 _COMMAND = re.compile(
@@ -100,7 +103,9 @@ _CURRENCY = re.compile(
 )
 """ISO 4217."""
 _OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
-_LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
+_LOOSE = re.compile(
+    r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)"
+)
 _COMPOUND = re.compile(r"(?<!\.\d)(?:-[^\W\d_][a-zß-ÿ]+)+$")
 _LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
@@ -116,16 +121,23 @@ def may_hold(text: str) -> bool:
 
 def is_plain(text: str, target: str) -> bool:
     """Returns whether neither a text nor its translation can have a token that the other lacks."""
-    return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target)
+    return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(
+        target
+    )
 
 
 @kept(1024)
 def exact_tokens(text: str) -> Sequence[Match]:
-    """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark", "measure" and "code"."""
+    """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark",
+    "measure" and "code"."""
     if not may_hold(text):
         return []
     marks = [
-        Match(*mark.span(), "point" if text[mark.start() - 1 : mark.start()].strip() else "number", "mark")
+        Match(
+            *mark.span(),
+            "point" if text[mark.start() - 1 : mark.start()].strip() else "number",
+            "mark",
+        )
         for mark in _MARK.finditer(text)
     ]
     codes, runs = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
@@ -140,8 +152,10 @@ def all_tokens(text: str) -> list[Match]:
 
 
 def _codes(text: str) -> tuple[list[Match], list[Match]]:
-    """Returns the codes of a text, and those of several tokens with a space between each two (_RUN)."""
-    primes = "′″" + "".join({"'", '"'}.difference(_OPENED.findall(text)))  # after an opened quote they may close it
+    """Returns the codes of a text, and those of several tokens with a space between each two
+    (_RUN)."""
+    # after an opened quote they may close it
+    primes = "′″" + "".join({"'", '"'}.difference(_OPENED.findall(text)))
     codes: list[Match] = []
     shape, places, last = "", [], 0
     for token in _TOKEN.finditer(text):
@@ -165,12 +179,18 @@ def _codes(text: str) -> tuple[list[Match], list[Match]]:
 
 
 def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
-    """Returns a token without the punctuation around it, its place, and whether it is compared as it is written."""
+    """Returns a token without the punctuation around it, its place, and whether it is compared as
+    it is written."""
     start = len(word) - len(word.lstrip(_AROUND))
     end = core_end(word, start, max(start, len(word.rstrip("*-"))))
-    while end < len(word) and word[end] in primes and (word[end - 1].isdigit() or word[end - 1 : end + 1] == "''"):
+    while (
+        end < len(word)
+        and word[end] in primes
+        and (word[end - 1].isdigit() or word[end - 1 : end + 1] == "''")
+    ):
         end += 1
-    if word[:start] in (".", "*.") and end > start + 1 and word[start].islower():  # the point of a name
+    # the point of a name
+    if word[:start] in (".", "*.") and end > start + 1 and word[start].islower():
         start -= 1
     core = word[start:end]
     if len(word) > _LONGEST:  # no word, unless its script has no spaces
@@ -189,7 +209,11 @@ def _is_code(core: str, primes: str) -> bool:
     """Returns whether a token with letters or digits is compared as it is written."""
     if core[-1] in primes or _CODE.match(core):
         return True
-    signs = [sign[0] for sign in _SIGN_OR_DIGIT.finditer(core) if not sign[0].isdigit() and sign[0] != "*"]
+    signs = [
+        sign[0]
+        for sign in _SIGN_OR_DIGIT.finditer(core)
+        if not sign[0].isdigit() and sign[0] != "*"
+    ]
     if not signs:
         return False
     inner = core.strip("".join(signs) + _AROUND)
@@ -198,8 +222,8 @@ def _is_code(core: str, primes: str) -> bool:
 
 
 def _letter(core: str, is_code: bool) -> str:
-    """Returns the letter of a token: L a letter, N a number, C capitals, S an operator, H a dash, P of a phone number; of codes
-    K in capitals, D digits, F others."""
+    """Returns the letter of a token: L a letter, N a number, C capitals, S an operator, H a dash, P
+    of a phone number; of codes K in capitals, D digits, F others."""
     if not any(map(str.isalnum, core)):
         is_operator = core in _OPERATORS or (len(core) > 1 and not core.strip(_OPERATORS + "!/&%"))
         return "H" if core == "-" else "S" if is_operator else "w"
@@ -222,23 +246,37 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     tokens = exact_tokens(text)
     target = with_colons(target, text)
     given, written = _folded(text), _folded(target)
-    lost = [Match(start, end, "number", "form", form) for start, end, form in spoken(text, target, language)]
+    lost = [
+        Match(start, end, "number", "form", form)
+        for start, end, form in spoken(text, target, language)
+    ]
     currencies = [*_CURRENCY.finditer(text)]
     if currencies and not any(each.kind == "amount" for each in numbers(target)):
-        names = {name for name in {name[0] for name in currencies} if text.count(name) != target.count(name)}
+        names = {
+            name
+            for name in {name[0] for name in currencies}
+            if text.count(name) != target.count(name)
+        }
         lost += [Match(*name.span(), "word", "code") for name in currencies if name[0] in names]
     differs = dict[tuple[str, str], bool]()
     for token in tokens:
         kind, part = key = token.kind, given[token.start : token.end]
         if key not in differs:
-            counts = [side.count(part) if kind == "mark" else len(places(side, part)) for side in (given, written)]
+            counts = [
+                side.count(part) if kind == "mark" else len(places(side, part))
+                for side in (given, written)
+            ]
             differs[key] = kind != "measure" and counts[0] != counts[1]
         lost += [token] * differs[key]
     lost += _lost_measures(text, target)
     signs = _signs(text)
     if text.count("$") > target.count("$") and not _DOLLAR.search(target):
         signs += [Match(place, place + 1, "point") for place in places(text, "$")]
-    odd = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
+    odd = {
+        sign
+        for sign in {text[each.start] for each in signs}
+        if text.count(sign) != target.count(sign)
+    }
     gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
     beside = {place for sign in gone for place in range(sign.start, sign.end + 1)}
     near = [each for each in spans if not beside.isdisjoint(range(each.start, each.end + 1))]
@@ -275,12 +313,14 @@ def _lost_measures(text: str, target: str) -> list[Match]:
 
 
 def _says(given: str, unit: str) -> bool:
-    """Returns whether a text begins with a unit, or its word: 5 ft, 5 feet; but 2 l'eau has none."""
+    """Returns whether a text begins with a unit, or its word: 5 ft, 5 feet; but 2 l'eau has
+    none."""
     rest = given.removeprefix(unit)
     if rest != given and not rest[:1].isalpha() and rest[:1] != "'":
         return True
     word = "".join(takewhile(str.isalpha, given))
-    if unit[1:] in ("b", "o") and word in (f"{unit[0]}b", f"{unit[0]}o"):  # a French byte is an octet
+    # a French byte is an octet
+    if unit[1:] in ("b", "o") and word in (f"{unit[0]}b", f"{unit[0]}o"):
         return True
     begin = tuple(_IN_WORDS.get(unit[0], unit[0]).split())
     return len(word) > 2 and word.startswith(begin) and unit != word[:-1]
@@ -295,7 +335,9 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
         return True
     if lost is None and not number_difference(text, with_colons(target, text), language).lacks:
         return False
-    text, target = [OTHERWISE.sub("", each) for each in (with_colons(text), with_colons(target, text))]
+    text, target = [
+        OTHERWISE.sub("", each) for each in (with_colons(text), with_colons(target, text))
+    ]
     difference = number_difference(text, target, language)
     if difference.lacks or difference.adds:
         return True
@@ -326,7 +368,9 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
 def respelled(text: str, target: str) -> str:
     """Returns a translation with the capitals, dashes and primes of its source's codes."""
     tokens = [
-        each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].split()[0].isalnum()
+        each
+        for each in exact_tokens(text)
+        if each.kind == "code" or text[each.start : each.end].split()[0].isalnum()
     ]
     tokens += [each for each in _numbers(text) if {*text[each.start : each.end]} & {*"–—−′″"}]
     for written in dict.fromkeys([text[token.start : token.end] for token in tokens]):
@@ -338,13 +382,21 @@ def respelled(text: str, target: str) -> str:
 
 def kept_spans(text: str) -> list[Span]:
     """Returns the spans that a translation has unchanged, but for numbers."""
-    codes = [Match(code.start, code.end, "word") for code in plain.codes(text) if code.kind != "apostrophe"]
+    codes = [
+        Match(code.start, code.end, "word")
+        for code in plain.codes(text)
+        if code.kind != "apostrophe"
+    ]
     return [(match.start, match.end) for match in without_overlaps([*codes, *exact_tokens(text)])]
 
 
 def words(text: str, capitals: bool = False) -> list[Match]:
     """Returns the words of a text; only those of two letters and more in `capitals`."""
-    found = [word for word in WORD.finditer(text) if not capitals or (len(word[0]) > 1 and word[0].isupper())]
+    found = [
+        word
+        for word in WORD.finditer(text)
+        if not capitals or (len(word[0]) > 1 and word[0].isupper())
+    ]
     return [Match(*word.span(), "word") for word in found]
 
 
@@ -367,12 +419,17 @@ def _numbers(text: str) -> list[Match]:
 def _signs(text: str) -> list[Match]:
     """Returns the signs of a text; guillemets only as arrows."""
     paired = "«»" if text.count("«") == text.count("»") else ""
-    found = [sign for sign in _SIGN_OR_DIGIT.finditer(text) if not sign[0].isdigit() and sign[0] not in paired]
+    found = [
+        sign
+        for sign in _SIGN_OR_DIGIT.finditer(text)
+        if not sign[0].isdigit() and sign[0] not in paired
+    ]
     return [Match(*sign.span(), "point") for sign in found]
 
 
 def places(text: str, part: str) -> list[int]:
-    """Returns where a folded token is in a folded text, not within a word. A genitive s may follow."""
+    """Returns where a folded token is in a folded text, not within a word. A genitive s may
+    follow."""
     found, at = list[int](), text.find(part)
     while at >= 0:
         end = at + len(part)

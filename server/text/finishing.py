@@ -1,7 +1,8 @@
-"""Puts the codes of a sentence into its translation: each once, pairs nested, nothing within a code.
+"""Puts the codes of a sentence into its translation: each once, pairs nested, nothing within a
+code.
 
-A stand-in is where the model wrote it; every other code is where the words around it are (`server.text.projection`), or at the
-same relative position.
+A stand-in is where the model wrote it; every other code is where the words around it are
+(`server.text.projection`), or at the same relative position.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from server.text.syntax.markup import INLINE
 from server.text.tagged import RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or numbers that would become one without the \\0. The number of a note stands at its word."""
+"""Two words or numbers that would become one without the \\0. The number of a note stands at its
+word."""
 _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 _STYLES = INLINE - {"a", "span"}
@@ -29,8 +31,8 @@ _STYLES = INLINE - {"a", "span"}
 
 
 class Finished(NamedTuple):
-    """A translation: what a reader sees, and the place of each code of the `source` in it, in order. `restored` says that the
-    model dropped a stand-in."""
+    """A translation: what a reader sees, and the place of each code of the `source` in it, in
+    order. `restored` says that the model dropped a stand-in."""
 
     source: Tagged
     text: str
@@ -46,11 +48,14 @@ class Finished(NamedTuple):
     def bare(self) -> str:
         """The text with spaces in place of its codes (`Tagged.bare`)."""
         codes = self.source.codes
-        spans = [(start, end) for number, start, end in self.places if codes[number].kind not in SPELLED]
+        spans = [
+            (start, end) for number, start, end in self.places if codes[number].kind not in SPELLED
+        ]
         return blanked(self.text, spans) if spans else self.text
 
     def respelled(self, text: str) -> Finished:
-        """Returns the same with another spelling of the text, in which all places but those at its end are the same."""
+        """Returns the same with another spelling of the text, in which all places but those at its
+        end are the same."""
         size = len(text)
         places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
         return Finished(self.source, text, tuple(places), self.restored)
@@ -71,8 +76,8 @@ def unchanged(sentence: Tagged) -> Finished:
 
 
 class _Element(NamedTuple):
-    """A code, or a pair with its end `closing` (or -1), at `span` of what the model read. The numbers `order` and `end` of an
-    element within another are between those of the other."""
+    """A code, or a pair with its end `closing` (or -1), at `span` of what the model read. The
+    numbers `order` and `end` of an element within another are between those of the other."""
 
     number: int
     closing: int
@@ -86,7 +91,8 @@ SURPLUS = -1
 
 
 class _Event(NamedTuple):
-    """Where in the model's translation a code is written. `stand_in` is the length of what it replaces there."""
+    """Where in the model's translation a code is written. `stand_in` is the length of what it
+    replaces there."""
 
     at: int
     number: int
@@ -94,32 +100,48 @@ class _Event(NamedTuple):
 
 
 def finish(
-    sentence: Tagged, reading: Reading, target: str, links: Sequence[Link], write: Callable[[str], str] = str
+    sentence: Tagged,
+    reading: Reading,
+    target: str,
+    links: Sequence[Link],
+    write: Callable[[str], str] = str,
 ) -> Finished:
-    """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`. `links`
-    connect words of both."""
+    """Returns a translation of what the model read with all codes of the sentence. Other text is
+    passed through `write`. `links` connect words of both."""
     is_same = target == reading.text and not reading.capitals
-    if is_same and all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes):
+    if is_same and all(
+        code.equiv == sentence.text[code.start : code.end] for code in sentence.codes
+    ):
         return unchanged(sentence)
     kept, surplus = _occurrences(reading, target, links)
     present = {item.number: span for item, span in kept}
     known = links
     if taken := [*surplus, *present.values()]:
-        known = [link for link in links if not _touches(link[1], taken)] + [(item.span, span) for item, span in kept]
+        known = [link for link in links if not _touches(link[1], taken)] + [
+            (item.span, span) for item, span in kept
+        ]
     projection = SpanProjection(reading.text, target, known, _whole(reading, target))
     order: list[_Event] = []
-    _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
+    _place(
+        _elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order
+    )
     ends = [_Event(0, -1), *order, _Event(-1, -1)]
     for before, event, after in zip(ends, order, ends[2:], strict=False) if reading.apart else ():
         if event.number not in reading.apart:
             continue
         code, at = sentence.codes[event.number], event.at
         if code.role == "sc":  # of an element with words
-            follows = before.at == at - 1 or target[at - 2 : at - 1] == sentence.text[code.start - 1 : code.start]
+            follows = (
+                before.at == at - 1
+                or target[at - 2 : at - 1] == sentence.text[code.start - 1 : code.start]
+            )
             at = at - 1 if follows and at < after.at else -1
         if at >= 0 and target[at : at + 1] == " ":
             insort(surplus, (at, at + 1))
-    replaced = [*[(span, number) for number, span in present.items()], *[(span, SURPLUS) for span in surplus]]
+    replaced = [
+        *[(span, number) for number, span in present.items()],
+        *[(span, SURPLUS) for span in surplus],
+    ]
     writer = _Writer(sentence, reading, separate=reading.text != target)
     done = 0
     for event in _merged(order, sorted(replaced)):
@@ -128,7 +150,11 @@ def finish(
         if event.number == SURPLUS:
             continue
         writer.code(event)
-        if event.stand_in and target[done : done + 1] == "s" and writer.drops_genitive(event, target, done):
+        if (
+            event.stand_in
+            and target[done : done + 1] == "s"
+            and writer.drops_genitive(event, target, done)
+        ):
             done += 1
     writer.text(target[done:], write)
     return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
@@ -138,13 +164,17 @@ def _whole(reading: Reading, target: str) -> list[Span]:
     """Returns where a translation has the exact tokens of the text that hold no code."""
     text, cuts = reading.text, [place for span in reading.places for place in span]
     tokens = exact_tokens(text)
-    kept = {text[start:end] for start, end, *_ in tokens if not any(start < cut < end for cut in cuts)}
+    kept = {
+        text[start:end] for start, end, *_ in tokens if not any(start < cut < end for cut in cuts)
+    }
     return sorted([(at, at + len(token)) for token in kept for at in places(target, token)])
 
 
-def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
-    """Returns the stand-ins of a translation with their places, and the places of those too many: linked ones are preferred, then
-    earlier ones."""
+def _occurrences(
+    reading: Reading, target: str, links: Sequence[Link]
+) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
+    """Returns the stand-ins of a translation with their places, and the places of those too many:
+    linked ones are preferred, then earlier ones."""
     if not reading.stand_ins:
         return [], _symbols(target, reading)
     matches = list(reading.pattern().finditer(target))
@@ -154,15 +184,23 @@ def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[
         spans = [item.span for item in items]
         places = [match.span() for match in matches if match[0] == word]
         if len(places) > len(items):
-            places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[: len(items)]
+            places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[
+                : len(items)
+            ]
         kept += zip(items, sorted(places), strict=False)
     taken = {span for _, span in kept}
     surplus = [match.span() for match in matches if match.span() not in taken]
-    return kept, sorted({*[_with_space(target, span) for span in surplus], *_symbols(target, reading)})
+    return kept, sorted(
+        {*[_with_space(target, span) for span in surplus], *_symbols(target, reading)}
+    )
 
 
 def _symbols(target: str, reading: Reading) -> list[Span]:
-    return [_with_space(target, match.span()) for match in SYMBOL.finditer(target) if match[0] not in reading.text]
+    return [
+        _with_space(target, match.span())
+        for match in SYMBOL.finditer(target)
+        if match[0] not in reading.text
+    ]
 
 
 def _touches(span: Span, places: Sequence[Span]) -> bool:
@@ -181,8 +219,8 @@ def _with_space(text: str, span: Span) -> Span:
 
 
 def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> list[_Element]:
-    """Returns the codes that are placed by the words around them, in order. A pair that goes on in another sentence reaches to
-    the end of this one."""
+    """Returns the codes that are placed by the words around them, in order. A pair that goes on in
+    another sentence reaches to the end of this one."""
     codes, size = sentence.codes, len(sentence.codes)
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
@@ -199,45 +237,70 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
             continue
         if code.role == "sc" and number in ends:
             end = reading.places[ends[number]][0]
-            elements.append(_Element(number, ends[number], (at[0], max(at[0], end)), number, ends[number]))
+            elements.append(
+                _Element(number, ends[number], (at[0], max(at[0], end)), number, ends[number])
+            )
         elif code.role == "sc":
-            elements.append(_Element(number, -1, (at[0], len(reading.text)), number, 2 * size - number))
+            elements.append(
+                _Element(number, -1, (at[0], len(reading.text)), number, 2 * size - number)
+            )
         elif code.role == "ec":
             elements.append(_Element(number, -1, (0, at[0]), -number - 1, number))
         else:
-            elements.append(_Element(number, -1, _point(sentence, code, at, reading), number, number))
+            elements.append(
+                _Element(number, -1, _point(sentence, code, at, reading), number, number)
+            )
     return sorted(elements, key=lambda element: element.order)
 
 
 def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
-    """Returns the words that place a code without words: none, or those after one that is joined to these alone."""
+    """Returns the words that place a code without words: none, or those after one that is joined to
+    these alone."""
     before, after = sentence.text[: code.start][-1:], sentence.text[code.end : code.end + 1]
-    is_joined = after.isalnum() and (before.isspace() or (code.end > code.start > 0 and not before.isalnum()))
+    is_joined = after.isalnum() and (
+        before.isspace() or (code.end > code.start > 0 and not before.isalnum())
+    )
     word = WORD.match(reading.text, at[0]) if is_joined else None
     return at[0], word.end() if word else at[0]
 
 
 def _place(
-    elements: Sequence[_Element], codes: Sequence[Code], projection: SpanProjection, within: Span, events: list[_Event]
+    elements: Sequence[_Element],
+    codes: Sequence[Code],
+    projection: SpanProjection,
+    within: Span,
+    events: list[_Event],
 ) -> None:
-    """Appends the events of elements, projected into a part of the translation: ends of pairs of a sentence before come before
-    starts of those that go on."""
+    """Appends the events of elements, projected into a part of the translation: ends of pairs of a
+    sentence before come before starts of those that go on."""
     done, end = within
     placed = [
         (item, codes[item.number].role, _projected(item, codes[item.number], projection), inner)
         for item, inner in _outermost(elements)
     ]
     low = max([span[1] for _, role, span, _ in placed if role == "ec"], default=done)
-    high = max(low, min([span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0], default=end))
+    high = max(
+        low,
+        min(
+            [span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0],
+            default=end,
+        ),
+    )
     for place, (item, role, span, inner) in enumerate(placed):
         limit = low if role == "ec" else high
         first, last = max(low, min(span[0], limit)), max(low, min(span[1], limit))
-        placed[place] = item, role, (first, end if item.closing < 0 and role == "sc" else last), inner
+        placed[place] = (
+            item,
+            role,
+            (first, end if item.closing < 0 and role == "sc" else last),
+            inner,
+        )
     placed.sort(key=lambda part: (part[2][0], part[0].order))
     for place in range(len(placed) - 1, 0, -1):
         (item, role, span, inner), (other, _, part, deeper) = placed[place - 1 : place + 1]
         is_same = (
-            span[0] == part[0] < part[1] <= span[1] and {codes[each.number].kind for each in (item, other)} <= _STYLES
+            span[0] == part[0] < part[1] <= span[1]
+            and {codes[each.number].kind for each in (item, other)} <= _STYLES
         )
         is_next = other.closing > other.number == item.closing + 1
         if is_same and is_next and not projection.source[item.span[1] : other.span[0]].strip():
@@ -274,8 +337,8 @@ def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_E
 
 
 def _projected(element: _Element, code: Code, projection: SpanProjection) -> Span:
-    """Returns the span of an element in the translation. A raised part or a number of a word that is not there,
-    1<sup>st</sup>, becomes empty."""
+    """Returns the span of an element in the translation. A raised part or a number of a word that
+    is not there, 1<sup>st</sup>, becomes empty."""
     if found := projection.within_word(element.span):
         return found
     span, start = projection.project(element.span), element.span[0]
@@ -304,7 +367,8 @@ def _space_at(text: str, position: int) -> str:
 
 
 class _Writer:
-    """Collects a translation and the places of its codes. `separate` adds spaces between a code and a word."""
+    """Collects a translation and the places of its codes. `separate` adds spaces between a code and
+    a word."""
 
     def __init__(self, sentence: Tagged, reading: Reading, separate: bool) -> None:
         self._sentence, self._reading, self._separate = sentence, reading, separate
@@ -315,7 +379,8 @@ class _Writer:
         self._last: Literal["text", "code", "word"] = "text"
         self._space = ""
         self._joined = ""
-        """What was written last, the space that follows a code, and the sign that follows a stand-in without a space."""
+        """What was written last, the space that follows a code, and the sign that follows a
+        stand-in without a space."""
 
     def text(self, part: str, write: Callable[[str], str]) -> None:
         """Adds a part of the model's translation."""
@@ -327,7 +392,9 @@ class _Writer:
             self._separated(part, self._last == "word" and part[0].isalnum())
         self._last, self._space = "text", ""
         written = write(part)
-        self._put(written.replace("'", self._reading.apostrophe) if self._reading.apostrophe else written)
+        self._put(
+            written.replace("'", self._reading.apostrophe) if self._reading.apostrophe else written
+        )
 
     def code(self, event: _Event) -> None:
         """Adds a code, with the spaces around it that it has in the source if it is inserted."""
@@ -349,7 +416,9 @@ class _Writer:
         self._put(shown)
         self._places.append((event.number, start, self._length))
         if code.role == "ph":
-            self._last = "word" if inserted and code.word else "code" if shown or inserted else self._last
+            self._last = (
+                "word" if inserted and code.word else "code" if shown or inserted else self._last
+            )
             self._space = _space_at(source, code.end) if inserted else ""
         elif code.role == "ec" and not source[: code.start].strip() and shown:
             self._last, self._space = "code", _space_at(source, code.end)
@@ -364,10 +433,13 @@ class _Writer:
             self._put(" ")
 
     def drops_genitive(self, event: _Event, target: str, at: int) -> bool:
-        """Returns whether the s after a stand-in is that of a genitive, which would change the name of a variable."""
+        """Returns whether the s after a stand-in is that of a genitive, which would change the name
+        of a variable."""
         code = self._sentence.codes[event.number]
         before = target[at - 1 : at]
-        return before.isalpha() and code.equiv[-1:].isalnum() and not target[at + 1 : at + 2].isalnum()
+        return (
+            before.isalpha() and code.equiv[-1:].isalnum() and not target[at + 1 : at + 2].isalnum()
+        )
 
     def result(self) -> tuple[str, tuple[Place, ...]]:
         return "".join(self._parts), tuple(self._places)

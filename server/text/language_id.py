@@ -17,31 +17,41 @@ from numpy.typing import NDArray
 
 from server.text.languages import resolve_language_code, script_of, scripts_of
 
-LABEL, MODEL = "__label__", Path(__file__).parent / "tables" / "languages.ftz"  # docs/models.md states how it was made
+# docs/models.md states how it was made
+LABEL, MODEL = "__label__", Path(__file__).parent / "tables" / "languages.ftz"
 DETECTION_CHARACTERS, LEAST, MOST_LABELS, ITERATIONS, TINY = 1_000, 1e-4, 24, 8, 1e-12
 """Characters and most probable labels that are read, and the least probability of each language."""
 WEIGHT, MORE_LETTERS = 90.0, (6, 19)
-"""Logarithm of the weight of a served language times the letters, of which one word and several words have some more."""
+"""Logarithm of the weight of a served language times the letters, of which one word and several
+words have some more."""
 MOST_WORDS, FOREIGN_FACTOR = 4, 0.2
-"""The first words are also read one by one. The factor times the logarithm of how much less probable the served languages are
-than others for the most foreign of them lowers the weight: `Hotel Central` has no foreign word."""
+"""The first words are also read one by one. The factor times the logarithm of how much less
+probable the served languages are than others for the most foreign of them lowers the weight: `Hotel
+Central` has no foreign word."""
 SHARPNESS, CALIBRATION = (0.85, 50, 1.4), (0.1, 15, 1.1)
-"""Exponents of the classifier's probabilities (letters) and of the shares of a text (bytes), which makes them the shares of
-answers that are right: the first number plus the size of the text divided by the second, at most the third."""
+"""Exponents of the classifier's probabilities (letters) and of the shares of a text (bytes), which
+makes them the shares of answers that are right: the first number plus the size of the text divided
+by the second, at most the third."""
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.2, 4.0, 4.0, 0.1
-"""Factors of the weights of the target, of English beside another target, of a reader's language, of one in no other text."""
+"""Factors of the weights of the target, of English beside another target, of a reader's language,
+of one in no other text."""
 UNSURE, LEAST_ALTERNATIVE = 60, 10
 """Percents below which an answer has alternatives, and which these have at least."""
 CERTAIN, CERTAIN_LETTERS, LATIN_1 = 0.99, 12, "\u00ff"
-"""Probability and letters from which on a text is not in the expected language; the last letter of Western Europe."""
-_WORDS = re.compile(r"(?:[^\W\d_]++|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655]++)+|[¿¡]")
-Shares = NDArray[np.float64]  # a number for each of `LanguageDetector.codes`: (languages,), or a row for each text
+"""Probability and letters from which on a text is not in the expected language; the last letter of
+Western Europe."""
+_WORDS = re.compile(
+    r"(?:[^\W\d_]++|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655]++)+|[¿¡]"
+)
+# a number for each of `LanguageDetector.codes`: (languages,), or a row for each text
+Shares = NDArray[np.float64]
 Guesses = list["DetectedLanguage"]
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A possible language of a text, with the percentage of such answers that are right. Only the best has `alternatives`."""
+    """A possible language of a text, with the percentage of such answers that are right. Only the
+    best has `alternatives`."""
 
     language: str
     confidence: int
@@ -53,7 +63,8 @@ _guess = lru_cache(maxsize=4096)(DetectedLanguage)
 
 @lru_cache(maxsize=1)
 def _classifier() -> tuple[Any, dict[str, int]]:
-    """Returns the classifier and the places of its languages by their labels. Loads them in about 20 ms."""
+    """Returns the classifier and the places of its languages by their labels. Loads them in about
+    20 ms."""
     import fasttext
 
     model = fasttext.load_model(str(MODEL))
@@ -68,8 +79,8 @@ def known_languages() -> tuple[str, ...]:
 
 
 class LanguageDetector:
-    """Detects which of the classifier's languages a text is in. `codes` are theirs, or those of the served `languages`. Can be
-    used by any thread."""
+    """Detects which of the classifier's languages a text is in. `codes` are theirs, or those of the
+    served `languages`. Can be used by any thread."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.languages = tuple(sorted(set(languages)))
@@ -77,11 +88,16 @@ class LanguageDetector:
     def load(self) -> None:
         """Loads the classifier, which otherwise the first detection does."""
         if unknown := ", ".join(self._unknown):
-            logging.getLogger(__name__).warning("languages that source=auto cannot detect: %s", unknown)
+            logging.getLogger(__name__).warning(
+                "languages that source=auto cannot detect: %s", unknown
+            )
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        served = {resolve_language_code(code, known_languages()): code for code in reversed(self.languages)}
+        served = {
+            resolve_language_code(code, known_languages()): code
+            for code in reversed(self.languages)
+        }
         return tuple([served.get(language, language) for language in known_languages()])
 
     @cached_property
@@ -101,36 +117,57 @@ class LanguageDetector:
         return self.detect_all((text,), target, accepted)[0]
 
     def other_language(self, text: str, expected: str) -> str | None:
-        """Returns the language that a text is certainly in, not the served code `expected`. None where it may be in this one or
-        is not known."""
+        """Returns the language that a text is certainly in, not the served code `expected`. None
+        where it may be in this one or is not known."""
         words, place = words_of(text[:DETECTION_CHARACTERS]), self._places.get(expected)
         if place is None or _letters(words) < CERTAIN_LETTERS:
             return None
         if _classifier()[0].predict(words)[0] == (LABEL + known_languages()[place],):
             return None
         shares = _normalized(_likelihoods(words))
-        return self.codes[int(shares.argmax())] if shares.any() and shares[place] <= 1 - CERTAIN else None
+        return (
+            self.codes[int(shares.argmax())]
+            if shares.any() and shares[place] <= 1 - CERTAIN
+            else None
+        )
 
-    def detect_all(self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()) -> list[Guesses]:
-        """Returns the possible languages of each text of a request, the most probable first: all served ones, and others of at
-        least LEAST_ALTERNATIVE percent. Without letters all have 0. `target` is a served code, `accepted` are those of
-        Accept-Language. The shares in the other texts weigh each (expectation maximization); a repeated text counts once."""
+    def detect_all(
+        self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()
+    ) -> list[Guesses]:
+        """Returns the possible languages of each text of a request, the most probable first: all
+        served ones, and others of at least LEAST_ALTERNATIVE percent. Without letters all have 0.
+        `target` is a served code, `accepted` are those of Accept-Language. The shares in the other
+        texts weigh each (expectation maximization); a repeated text counts once."""
         places: dict[str, int] = {}
-        rows = [places.setdefault(words_of(text[:DETECTION_CHARACTERS]), len(places)) for text in texts]
-        likelihoods = np.array([_likelihoods(words) for words in places]).reshape(-1, len(self.codes))
+        rows = [
+            places.setdefault(words_of(text[:DETECTION_CHARACTERS]), len(places)) for text in texts
+        ]
+        likelihoods = np.array([_likelihoods(words) for words in places]).reshape(
+            -1, len(self.codes)
+        )
         likelihoods *= self._prior(target, accepted, places, likelihoods)  # (texts, languages)
         shares, others = likelihoods, len(places) - ("" in places) - 1
         for step in range(ITERATIONS + 1 if others > 0 else 0):
-            weights = (shares.sum(axis=0) - shares) / others + LEAST_SHARE / len(self.codes) if step else 1.0
+            weights = (
+                (shares.sum(axis=0) - shares) / others + LEAST_SHARE / len(self.codes)
+                if step
+                else 1.0
+            )
             shares = _normalized(likelihoods * weights)
         guesses = [self._guesses(*pair) for pair in zip(places, shares, strict=True)]
         return [list(guesses[row]) for row in rows]
 
-    def _prior(self, target: str, accepted: Iterable[str], texts: Collection[str], likelihoods: Shares) -> Shares:
+    def _prior(
+        self, target: str, accepted: Iterable[str], texts: Collection[str], likelihoods: Shares
+    ) -> Shares:
         """Returns the weights of the languages for a request with these texts: (languages,)."""
         weights = np.where(self._served, exp(self._weight(texts, likelihoods)), 1.0)
-        factors = dict.fromkeys([resolve_language_code(code, self.languages) for code in accepted], ACCEPTED_WEIGHT)
-        english = [("en", ENGLISH_WEIGHT)] if target not in ("", "en") and "en" in self.languages else []
+        factors = dict.fromkeys(
+            [resolve_language_code(code, self.languages) for code in accepted], ACCEPTED_WEIGHT
+        )
+        english = (
+            [("en", ENGLISH_WEIGHT)] if target not in ("", "en") and "en" in self.languages else []
+        )
         for language, factor in [*factors.items(), *english, (target, TARGET_WEIGHT)]:
             if (place := self._places.get(language or "")) is not None:
                 weights[place] *= factor
@@ -142,16 +179,25 @@ class LanguageDetector:
         weight = WEIGHT / (MORE_LETTERS[" " in words] + _letters(words))
         if " " not in words or self._served[likelihoods.argmax(axis=1)].all():
             return weight  # a smaller one does not change which language is the best
-        shares = np.maximum([_likelihoods(word) for word in words.split()[:MOST_WORDS]], TINY)  # (words, languages)
-        ratios = np.log(shares[:, self._served] / shares[:, ~self._served].max(axis=1, keepdims=True))
-        return max(0.0, weight + FOREIGN_FACTOR * min(0.0, float(ratios.min(axis=0).max(initial=-100.0))))
+        # (words, languages)
+        shares = np.maximum([_likelihoods(word) for word in words.split()[:MOST_WORDS]], TINY)
+        ratios = np.log(
+            shares[:, self._served] / shares[:, ~self._served].max(axis=1, keepdims=True)
+        )
+        return max(
+            0.0, weight + FOREIGN_FACTOR * min(0.0, float(ratios.min(axis=0).max(initial=-100.0)))
+        )
 
     def _guesses(self, words: str, shares: Shares) -> Guesses:
         """Returns the languages of one text, the best with at least 1% if the text has letters."""
         shares = shares ** _exponent(len(words.encode()), CALIBRATION)
         percent = float(shares.sum()) / 100 or 1.0
-        shown = (self._served | (shares >= (LEAST_ALTERNATIVE - 0.5) * percent)).nonzero()[0].tolist()
-        ranked = sorted([(-shares.item(place), self.codes[place] != "en", place) for place in shown])
+        shown = (
+            (self._served | (shares >= (LEAST_ALTERNATIVE - 0.5) * percent)).nonzero()[0].tolist()
+        )
+        ranked = sorted(
+            [(-shares.item(place), self.codes[place] != "en", place) for place in shown]
+        )
         guesses = [_guess(self.codes[place], round(-share / percent)) for share, _, place in ranked]
         first, *others = guesses + [_guess(language, 0) for language in self._unknown]
         if first.confidence < UNSURE and shares.any():
@@ -163,11 +209,14 @@ class LanguageDetector:
 @lru_cache(maxsize=256)
 def _in_scripts(scripts: frozenset[str | None]) -> NDArray[np.bool_]:
     """Returns which languages are written in one of some scripts: (languages,)."""
-    return np.array([not scripts_of(language).isdisjoint(scripts) for language in known_languages()])
+    return np.array(
+        [not scripts_of(language).isdisjoint(scripts) for language in known_languages()]
+    )
 
 
 def _likelihoods(words: str) -> Shares:
-    """Returns a number for each language that is proportional to its probability, 0 in other scripts: (languages,)."""
+    """Returns a number for each language that is proportional to its probability, 0 in other
+    scripts: (languages,)."""
     (model, places), exponent = _classifier(), _exponent(_letters(words), SHARPNESS)
     likelihoods = np.full(len(places), LEAST**exponent)
     if words:
@@ -177,10 +226,14 @@ def _likelihoods(words: str) -> Shares:
 
 
 def words_of(text: str) -> str:
-    """Returns a text as the classifier reads it: words with vowel marks in small letters, divided by spaces. Names beyond
-    Latin-1 are left out beside two words in small letters: Łódź is nice."""
+    """Returns a text as the classifier reads it: words with vowel marks in small letters, divided
+    by spaces. Names beyond Latin-1 are left out beside two words in small letters: Łódź is nice."""
     if not text.isascii():
-        kept = [word for word in text.split() if word.isascii() or word[0].islower() or max(word) <= LATIN_1]
+        kept = [
+            word
+            for word in text.split()
+            if word.isascii() or word[0].islower() or max(word) <= LATIN_1
+        ]
         if max("".join(kept), default=" ") <= LATIN_1 and sum(map(str.islower, kept)) > 1:
             text = " ".join(kept)
     return " ".join(_WORDS.findall(unicodedata.normalize("NFC", text.lower()).replace("’", "'")))

@@ -11,35 +11,44 @@ from server.kept import kept
 
 LATIN = frozenset({"LATIN"})
 _WORDS_PER_HIT = 20
-"""A text is evidently in a language if it has more of its frequent words than one in this many words."""
+"""A text is evidently in a language if it has more of its frequent words than one in this many
+words."""
 
 
 @lru_cache
 def table(name: str) -> list[str]:
     """Returns the rows of a table in `tables/`."""
-    rows = (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    rows = (
+        (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    )
     return [row for row in rows if not row.startswith("#")]
 
 
 _ROWS = [f"{row}||".split("|")[:3] for row in table("languages")]
 NAMES: dict[str, str] = {code: name for code, name, _ in _ROWS if name}
 """English names by ISO 639-1 code, and the few longer codes that translation models use."""
-SCRIPTS: dict[str, frozenset[str]] = {code: frozenset(scripts.split()) for code, _, scripts in _ROWS if scripts}
-"""First words of Unicode character names, by language. Other languages are written in Latin letters."""
+SCRIPTS: dict[str, frozenset[str]] = {
+    code: frozenset(scripts.split()) for code, _, scripts in _ROWS if scripts
+}
+"""First words of Unicode character names, by language. Other languages are written in Latin
+letters."""
 
 
 @kept(1024)
 def primary_subtag(language: str) -> str:
-    """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh" for "zh_Hant"."""
+    """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh"
+    for "zh_Hant"."""
     return language.replace("_", "-").split("-")[0].lower()
 
 
 def resolve_language_code(code: str, served: Collection[str]) -> str | None:
-    """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
-    region (de-AT -> de)."""
+    """Returns the served code for a caller's code, or None. The code matches in any case, by an
+    alias, or without its region (de-AT -> de)."""
     spelling = _spelling(code.strip())
     spellings = {_spelling(language): language for language in served}
-    aliases = [alias for row in table("aliases") if spelling in row.split() for alias in row.split()]
+    aliases = [
+        alias for row in table("aliases") if spelling in row.split() for alias in row.split()
+    ]
     candidates = [spelling, *aliases]
     if "-" in spelling:
         candidates.append(primary_subtag(spelling))
@@ -73,10 +82,13 @@ def has_letters(text: str, language: str) -> bool:
 
 
 def is_evidently_in(text: str, language: str) -> bool:
-    """Returns whether a text contains enough words that are frequent in this language and in few others. False is no
-    evidence of another language. Takes a tenth of the time of a detection."""
+    """Returns whether a text contains enough words that are frequent in this language and in few
+    others. False is no evidence of another language. Takes a tenth of the time of a detection."""
     frequent, words = _frequent_words().get(primary_subtag(language)), text.lower().split()
-    return frequent is not None and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
+    return (
+        frequent is not None
+        and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
+    )
 
 
 @lru_cache(maxsize=1)

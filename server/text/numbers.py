@@ -1,4 +1,5 @@
-"""The numbers of a text: one reading of their digits, to compare them by value and to write them in the format of a language."""
+"""The numbers of a text: one reading of their digits, to compare them by value and to write them in
+the format of a language."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _SMALL_WORDS = {
     " seven eight nin ten|decad eleven twel|noon|midnight|doz",
     "de": "zwei|beid|zwo|doppel|paar|halb|sekund drei|dritt vier fünf sech|halb sieb acht"
     " neun zehn elf zwölf|mittag|mitternacht|dutzend",
-    "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix|décen onz douz|midi|minuit",
+    "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv "
+    "dix|décen onz douz|midi|minuit",
     "es": "dos|segund|dob|par|medi|amb tres|terc cuatr|cuart cinc|quint seis|sext|medi"
     " siet|sépt och|octav nuev|noven diez|déc once|undéc doce|duodé|mediod|medianoche",
 }
@@ -35,7 +37,9 @@ UNIT = (
 )
 """Signs of the international system, and abbreviations that other languages have too."""
 ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
-RAISED = r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
+RAISED = (
+    r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
+)
 """A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
 _KINDS = {
     "ordinal": rf"(?:{ORDINAL_ENDINGS})(?!\w)",
@@ -43,9 +47,11 @@ _KINDS = {
     "billion": rf"[{SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
     "thousand": rf"[{SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
     "million": rf"[{SPACES}]?(?:mill|mio\b)",
-    "clock": rf"[{SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du soir)",
+    "clock": rf"[{SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du "
+    r"soir)",
     "unit": rf"(?-i:[{SPACES}]?(?:{UNIT})|[smghlxd°º])(?![\w{RAISED}/+='’])",
-    "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per ?cent|prozent)",
+    "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per "
+    r"?cent|prozent)",
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
@@ -54,13 +60,21 @@ _NUMBER = re.compile(
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
 )
-"""Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no `end`, or a letter before."""
+"""Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no
+`end`, or a letter before."""
 _PART = re.compile(rf"\d+(?:[{SPACES}.,'’]\d+)*")
-_ROMAN = re.compile(r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])")
+_ROMAN = re.compile(
+    r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])"
+)
 _ROMAN_VALUES = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000), strict=True))
-_TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{SPACES}]?h[{SPACES}]?(?=\d\d\b))")
-OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
-"""What translations leave out: full hours, halves of the day, powers of units, points of the compass, plurals."""
+_TIME = re.compile(
+    rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{SPACES}]?h[{SPACES}]?(?=\d\d\b))"
+)
+OTHERWISE = re.compile(
+    r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b"
+)
+"""What translations leave out: full hours, halves of the day, powers of units, points of the
+compass, plurals."""
 _ORDINAL = re.compile(
     rf"(?<![\w.,:/-])(?:(?P<number>\d{{1,3}})(?:{ORDINAL_ENDINGS})|(?P<roman>[IVX]+)(?:er|i?[eè]me|[eᵉ])"
     r"|siglos? (?P<century>[IVX]+))(?!\w)"
@@ -68,9 +82,12 @@ _ORDINAL = re.compile(
 _NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
 _CLOCK = re.compile(rf"(?<!\d)(\d\d?)(?:[.:]|[{SPACES}]?h[{SPACES}]?)(\d\d)(?!\d)")
 _CENTURY = re.compile(r"[ -](?:cent|siè|jahrh)", re.IGNORECASE)
-_SPOKEN = re.compile(rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)")
+_SPOKEN = re.compile(
+    rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)"
+)
 _HALVES = frozenset(
-    "pm abend abends nachmittag nachmittags mittag mittags mitternacht nacht nachts früh morgen morgens soir midi minuit nuit"
+    "pm abend abends nachmittag nachmittags mittag mittags mitternacht nacht nachts früh morgen "
+    "morgens soir midi minuit nuit"
     " matin tarde noche mañana madrugada mediodía medianoche".split()
 )
 """Words of halves of the day."""
@@ -84,7 +101,8 @@ _IMPERIAL = re.compile(
 )
 """Measures that people convert."""
 _BEFORE = frozenset(
-    "the his her their my our your its early mid late à vers dès at um la las about around after before from until till between"
+    "the his her their my our your its early mid late à vers dès at um la las about around after "
+    "before from until till between"
     " ab bis gegen vor nach avant après".split()
 )
 """Words before ages, decades and times, whose s and h are no units."""
@@ -92,8 +110,9 @@ _LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
 
 class Number(NamedTuple):
-    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the `values` of its parts: 3 and 5 of
-    3/5. The word after it is of a `kind` and ends at `until`. One that is not `whole` is within a word, or `begins` one."""
+    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the
+    `values` of its parts: 3 and 5 of 3/5. The word after it is of a `kind` and ends at `until`. One
+    that is not `whole` is within a word, or `begins` one."""
 
     start: int
     end: int
@@ -120,8 +139,14 @@ class Number(NamedTuple):
         """The values of its parts, that of the last one with a word such as million."""
         power = _POWERS.get(self.kind, 0)
         for place, value in enumerate(self.values, 1):
-            known = len(value) <= _LONGEST_SIZE and value.count(".") < 2 and self.written[:2] != "00"
-            yield round(float(value) * 10 ** (power * (place == len(self.values))), 6) if known else -1.0
+            known = (
+                len(value) <= _LONGEST_SIZE and value.count(".") < 2 and self.written[:2] != "00"
+            )
+            yield (
+                round(float(value) * 10 ** (power * (place == len(self.values))), 6)
+                if known
+                else -1.0
+            )
 
 
 @kept(1024)
@@ -145,13 +170,18 @@ def numbers(text: str) -> Sequence[Number]:
 
 def measures(text: str) -> list[Number]:
     """Returns the numbers with a unit."""
-    units = [each for each in numbers(text) if each.kind == "unit" and each.begins and each.start == each.digits]
+    units = [
+        each
+        for each in numbers(text)
+        if each.kind == "unit" and each.begins and each.start == each.digits
+    ]
     units = [each for each in units if {*":/'’–-"}.isdisjoint(each.written)]
     return [each for each in units if text[each.start - 1 : each.start] not in tuple("+$€£¥")]
 
 
 class Difference(NamedTuple):
-    """The numbers that a translation `lacks` and `adds`, and the values that it has in `other` ways (_paired)."""
+    """The numbers that a translation `lacks` and `adds`, and the values that it has in `other` ways
+    (_paired)."""
 
     lacks: Sequence[Number] = ()
     adds: Sequence[Number] = ()
@@ -163,12 +193,19 @@ _Part = tuple[str, float, Number]
 
 
 def number_difference(source: str, target: str, language: str = "") -> Difference:
-    """Compares numbers by value. A small one may be a word of the target `language`; of another one, unless the target adds a
-    number. A large one that begins a word (18th, 1990s) must be somewhere."""
+    """Compares numbers by value. A small one may be a word of the target `language`; of another
+    one, unless the target adds a number. A large one that begins a word (18th, 1990s) must be
+    somewhere."""
     given, written = numbers(source), numbers(target)
-    values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
+    values, found = [
+        Counter([value for each in side for value in each.values]) for side in (given, written)
+    ]
     somewhere = _values(target)
-    if not given and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)} <= somewhere:
+    if (
+        not given
+        and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)}
+        <= somewhere
+    ):
         return Difference(adds=written)
     if not given or values == found:
         return Difference()
@@ -195,7 +232,9 @@ def _beyond(side: Sequence[Number], others: Counter[str]) -> list[_Part]:
     """Returns the parts of numbers that are not as often among others, those within words first."""
     left = others.copy()
     ordered = sorted(side, key=lambda each: not each.whole)
-    parts = [(*part, each) for each in ordered for part in zip(each.values, each.sizes, strict=True)]
+    parts = [
+        (*part, each) for each in ordered for part in zip(each.values, each.sizes, strict=True)
+    ]
     return [part for part in parts if not _take(left, part[0])]
 
 
@@ -204,19 +243,34 @@ def _take(counts: Counter[str], value: str) -> bool:
     return counts[value] >= 0
 
 
-def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) -> tuple[list[_Part], set[str]]:
-    """Takes from both sides what is the same with a word such as million, by the other clock, or as a year without its century.
-    Returns what is lost, and the values of the rest."""
-    clock = any(each.kind == "clock" or ":" in each.written for each in (*given, *[part[2] for part in added]))
+def _paired(
+    lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]
+) -> tuple[list[_Part], set[str]]:
+    """Takes from both sides what is the same with a word such as million, by the other clock, or as
+    a year without its century. Returns what is lost, and the values of the rest."""
+    clock = any(
+        each.kind == "clock" or ":" in each.written
+        for each in (*given, *[part[2] for part in added])
+    )
     sizes: dict[float, list[_Part]] = {}
     for part in reversed(added):
         sizes.setdefault(part[1], []).append(part)
     rest, other = list[_Part](), set[str]()
     for part in lost:
         size = part[1]
-        ways = [size] if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ()))) else []
+        ways = (
+            [size]
+            if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ())))
+            else []
+        )
         ways += (size - 12, size + 12) if clock and 0 <= size < 24 else ()
-        ways += [size % 100 or -1] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
+        ways += (
+            [size % 100 or -1]
+            if 1900 <= size < 2100
+            else [size + 1900, size + 2000]
+            if 10 <= size < 100
+            else []
+        )
         if same := next((found for way in ways if way >= 0 and (found := sizes.get(way))), None):
             same.pop()
             other.add(part[0])
@@ -228,7 +282,8 @@ def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) 
 
 @kept(64)
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
-    """Returns whether a translation may have a small number as a word; `otherwise` if the words are not known."""
+    """Returns whether a translation may have a small number as a word; `otherwise` if the words are
+    not known."""
     code, text = primary_subtag(language), target.lower()
     if code not in _SMALL_WORDS or int(value) < 2:
         return otherwise
@@ -239,33 +294,51 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
 
 
 def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) that a translation lacks, and their forms in it."""
+    """Returns ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) that a translation lacks, and
+    their forms in it."""
     code, lost = primary_subtag(language), list[tuple[int, int, str]]()
     given = [*_ORDINAL.finditer(text)] if code in _SMALL_WORDS else []
     said = _values(target if given else "")
     values = [each["number"] or roman_value(each["roman"] or each["century"]) for each in given]
-    said |= {value for value in {*values} if int(value) <= 12 and _may_be_word(value, target, language, True)}
+    said |= {
+        value
+        for value in {*values}
+        if int(value) <= 12 and _may_be_word(value, target, language, True)
+    }
     for each, value in zip(given, values, strict=True):
         if value not in said:
             is_century = bool(each["century"] or _CENTURY.match(text, each.end()))
-            lost.append((*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century)))
+            lost.append(
+                (*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century))
+            )
     torn = [*_SPOKEN.finditer(text)]
-    times = {(int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target if torn else "")}
+    times = {
+        (int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target if torn else "")
+    }
     for time in torn:
         hour, minute = map(int, time.groups())
         if (hour % 12, minute) not in times:
-            form = f"{hour} h {minute:02}" if code == "fr" else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
+            form = (
+                f"{hour} h {minute:02}"
+                if code == "fr"
+                else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
+            )
             lost.append((*time.span(), form))
     return lost
 
 
 def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those of 24 hours for them. Equal
-    ones of both halves are in order."""
+    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those
+    of 24 hours for them. Equal ones of both halves are in order."""
     ways: dict[str, dict[str, list[str]]] = {}
     for each in numbers(text):
         half, (hour, minute) = text[each.last : each.until].lower().strip(), _clock(each)
-        if each.kind == "clock" and half[0] + half[-1] in ("am", "pm") and hour.isdecimal() and int(hour) <= 12:
+        if (
+            each.kind == "clock"
+            and half[0] + half[-1] in ("am", "pm")
+            and hour.isdecimal()
+            and int(hour) <= 12
+        ):
             other = str(int(hour) % 12 + 12 * (half[0] == "p"))
             ways.setdefault(hour, {}).setdefault(minute[:2] or "00", []).append(other)
     if not ways or primary_subtag(language) not in _SMALL_WORDS or _has_half(target.lower()):
@@ -273,8 +346,14 @@ def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, st
     said: dict[tuple[str, str], list[int]] = {}
     for each in numbers(target):
         (hour, minute), rest = _clock(each), target[each.last : each.last + 6].lstrip().lower()
-        is_hour = rest.startswith(("h", "uhr")) or target[max(0, each.digits - 4) : each.digits] == "las "
-        found = [minute] if minute else [way for way in ways.get(hour, ()) if is_hour and way.strip("0") in rest]
+        is_hour = (
+            rest.startswith(("h", "uhr")) or target[max(0, each.digits - 4) : each.digits] == "las "
+        )
+        found = (
+            [minute]
+            if minute
+            else [way for way in ways.get(hour, ()) if is_hour and way.strip("0") in rest]
+        )
         has_half = each.kind == "clock" and target[each.until - 1].lower() == "m"  # 6pm
         if found and found[0] in ways.get(hour, ()) and not has_half:
             said.setdefault((hour, found[0]), []).append(each.digits)
@@ -287,7 +366,9 @@ def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, st
 
 
 def _has_half(target: str) -> bool:
-    return not _HALVES.isdisjoint(WORD.findall(target)) or any(map(target.__contains__, ("a.m", "p.m", "a. m", "p. m")))
+    return not _HALVES.isdisjoint(WORD.findall(target)) or any(
+        map(target.__contains__, ("a.m", "p.m", "a. m", "p. m"))
+    )
 
 
 def _clock(number: Number) -> tuple[str, str]:
@@ -297,15 +378,22 @@ def _clock(number: Number) -> tuple[str, str]:
 
 
 def _values(text: str) -> set[str]:
-    return {value for each in numbers(text) for value in each.values} | {*map(roman_value, _ROMAN.findall(text))}
+    return {value for each in numbers(text) for value in each.values} | {
+        *map(roman_value, _ROMAN.findall(text))
+    }
 
 
 def _ordinal(value: str, language: str, is_century: bool) -> str:
-    """Returns an ordinal as a language writes it; in French and Spanish centuries are Roman numerals."""
+    """Returns an ordinal as a language writes it; in French and Spanish centuries are Roman
+    numerals."""
     if language == "en":
-        return value + ("th" if value[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th"))
+        return value + (
+            "th" if value[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th")
+        )
     if language != "de" and is_century:
-        value = "X" * (int(value) // 10) + ",I,II,III,IV,V,VI,VII,VIII,IX".split(",")[int(value) % 10]
+        value = (
+            "X" * (int(value) // 10) + ",I,II,III,IV,V,VI,VII,VIII,IX".split(",")[int(value) % 10]
+        )
         return value + "e" * (language == "fr")
     return value + {"de": ".", "fr": "er" if value == "1" else "e"}.get(language, ".º")
 
@@ -322,18 +410,26 @@ def roman_value(numeral: str) -> str:
 
 
 def is_roman(word: str) -> bool:
-    """Returns whether a word is a Roman numeral of two letters or more, of two only of I, V and X; also xiv, but not vi."""
+    """Returns whether a word is a Roman numeral of two letters or more, of two only of I, V and X;
+    also xiv, but not vi."""
     if word.islower() and word != "vi" and {*word} <= {*"ivx"}:
         word = word.upper()
-    return _ROMAN.fullmatch(word) is not None and len(word) > 1 and (len(word) > 2 or {*word} <= {*"IVX"})
+    return (
+        _ROMAN.fullmatch(word) is not None
+        and len(word) > 1
+        and (len(word) > 2 or {*word} <= {*"IVX"})
+    )
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5 or 1234.500, and 0 and 00 are not."""
+    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5 or 1234.500, and 0
+    and 00 are not."""
     number = "".join(number.split())
     separators = [character for character in number if not character.isdigit()]
     groups = number.translate(_ONE_SEPARATOR).split(".")
-    is_grouped = len(groups) > 1 and len(groups[0]) < 4 and all(len(group) == 3 for group in groups[1:-1])
+    is_grouped = (
+        len(groups) > 1 and len(groups[0]) < 4 and all(len(group) == 3 for group in groups[1:-1])
+    )
     if is_grouped and len(groups[-1]) == 3 and len({*separators}) < 2:
         plain = "".join(groups)
     elif is_grouped and separators[-1] not in separators[:-1]:
@@ -344,23 +440,36 @@ def _plain(number: str) -> str:
 
 
 def with_colons(text: str, source: str = "") -> str:
-    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05, unless its `source` has verses, John 3:16."""
+    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05, unless its `source` has
+    verses, John 3:16."""
     times = [each for each in (numbers(source) if ":" in source else ()) if ":" in each.written]
     before = [source[: each.start].rstrip(" (").rpartition(" ")[2].lower() for each in times]
     is_verse = times and _BEFORE.isdisjoint(before) and "clock" not in [each.kind for each in times]
     return text if is_verse else _TIME.sub(":", text)
 
 
-def with_formats(source: str, target: str, source_language: str, target_language: str, everything: bool = False) -> str:
-    """Returns a translation of the same length, whose amounts have the format of its language, and versions and times their own
-    separators. In languages with a decimal point 2.5 may be a version: it changes only with `everything`."""
-    given, wanted = [SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)]
+def with_formats(
+    source: str, target: str, source_language: str, target_language: str, everything: bool = False
+) -> str:
+    """Returns a translation of the same length, whose amounts have the format of its language, and
+    versions and times their own separators. In languages with a decimal point 2.5 may be a version:
+    it changes only with `everything`."""
+    given, wanted = [
+        SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)
+    ]
     if given is None or wanted is None:
         return target
     parts, groups = list(_separated(source)), SPACES if given[1] in SPACES else given[1]
-    whole = [each.written for each in numbers(source) if each.whole and 3 < len(each.written) <= _LONGEST_SIZE]
+    whole = [
+        each.written
+        for each in numbers(source)
+        if each.whole and 3 < len(each.written) <= _LONGEST_SIZE
+    ]
     separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
-    labels = [each.kind == "clock" or _is_label(part, at, source, target, given) for part, at, each in parts]
+    labels = [
+        each.kind == "clock" or _is_label(part, at, source, target, given)
+        for part, at, each in parts
+    ]
     forms: dict[str, str] = {}
     for (written, _, number), is_label in zip(parts, labels, strict=True):
         certain = everything or given[0] != "." or given[1] in written or number.kind in _AMOUNTS
@@ -391,13 +500,18 @@ def _key(written: str) -> str:
 
 
 def _is_label(written: str, start: int, source: str, target: str, given: tuple[str, str]) -> bool:
-    """Returns whether a number is not in the `given` format, or follows a name that is in the translation."""
+    """Returns whether a number is not in the `given` format, or follows a name that is in the
+    translation."""
     parts = written.split(".")
     whole, sign, decimals = written.partition(given[0])
     first, *groups = (given[1].join(whole.split()) if given[1] in SPACES else whole).split(given[1])
     is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
     is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
-    if is_address or not is_grouped or not "".join((first, *groups, decimals if sign else "")).isdigit():
+    if (
+        is_address
+        or not is_grouped
+        or not "".join((first, *groups, decimals if sign else "")).isdigit()
+    ):
         return True
     if len(parts) != 2 or not "".join(parts).isdigit():
         return False

@@ -12,7 +12,8 @@ Run = tuple[int, int, int]
 
 
 class OffsetMap:
-    """Maps positions of the first text to the second. A position in a replaced part is mapped to its beginning."""
+    """Maps positions of the first text to the second. A position in a replaced part is mapped to
+    its beginning."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
@@ -31,14 +32,15 @@ class OffsetMap:
         start, end = self.position(span[0]), 0
         if (i := bisect_left(self._starts, span[1]) - 1) >= 0:
             old, new, length = self._runs[i]
-            is_replaced = span[1] > old + length and i + 1 < len(self._runs)  # the span includes the part
+            # the span includes the part
+            is_replaced = span[1] > old + length and i + 1 < len(self._runs)
             end = self._runs[i + 1][1] if is_replaced else new + min(span[1] - old, length)
         return start, max(start, end)
 
 
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[Run, ...]]:
-    """Returns the text with each part [start, end) replaced, and the runs that both texts share. The edits are in order
-    and do not overlap."""
+    """Returns the text with each part [start, end) replaced, and the runs that both texts share.
+    The edits are in order and do not overlap."""
     parts: list[str] = []
     runs: list[Run] = []
     done = length = 0

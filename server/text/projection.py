@@ -1,4 +1,5 @@
-"""Finds the part of a translation that corresponds to a span of its source, from links between their words."""
+"""Finds the part of a translation that corresponds to a span of its source, from links between
+their words."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 class SpanProjection:
     """Projects spans of one source onto its translation, and not within its parts `whole`."""
 
-    def __init__(self, source: str, target: str, links: Sequence[Link], whole: Sequence[Span] = ()) -> None:
+    def __init__(
+        self, source: str, target: str, links: Sequence[Link], whole: Sequence[Span] = ()
+    ) -> None:
         self.source = source
         self.target = target
         self._links = links
@@ -61,12 +64,20 @@ class SpanProjection:
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
         start, end = spans[i] if i >= 0 else (0, 0)
-        if not start <= span[0] <= span[1] <= end or span in ((start, end), (start, start), (end, end)):
+        if not start <= span[0] <= span[1] <= end or span in (
+            (start, end),
+            (start, start),
+            (end, end),
+        ):
             return None
         word = self.source[start:end]
         places = self._target_words.get(word, [])
         number = bisect_left(starts[word], start)
-        return (places[number] + span[0] - start, places[number] + span[1] - start) if number < len(places) else None
+        return (
+            (places[number] + span[0] - start, places[number] + span[1] - start)
+            if number < len(places)
+            else None
+        )
 
     @cached_property
     def _ends(self) -> list[tuple[int, int]]:
@@ -75,16 +86,22 @@ class SpanProjection:
     @cached_property
     def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
         found = _places(self.source)
-        return sorted([(at, at + len(word)) for word, places in found.items() for at in places]), found
+        return sorted(
+            [(at, at + len(word)) for word, places in found.items() for at in places]
+        ), found
 
     @cached_property
     def _target_words(self) -> dict[str, list[int]]:
         return _places(self.target)
 
     def _best_run(self, span: Span) -> Span | None:
-        """Returns the run of target words with the most words linked to the source span minus words linked elsewhere, or None. Of
-        equal runs it is the longest without a gap that is open, then the one linked to the last word."""
-        low, high = bisect_right(self._reach, span[0]), bisect_left(self._linked, span[1], key=lambda link: link[0][0])
+        """Returns the run of target words with the most words linked to the source span minus words
+        linked elsewhere, or None. Of equal runs it is the longest without a gap that is open, then
+        the one linked to the last word."""
+        low, high = (
+            bisect_right(self._reach, span[0]),
+            bisect_left(self._linked, span[1], key=lambda link: link[0][0]),
+        )
         linked = {word: source for source, word in self._linked[low:high] if span[0] < source[1]}
         best = run = (0, 0)
         most = weight = 0
@@ -92,7 +109,9 @@ class SpanProjection:
         for word in sorted(linked):
             first, last = bisect_right(self._order, run[1]), bisect_left(self._order, word)
             gap = last - first if weight else 0
-            is_open |= 0 < gap <= weight and (linked[run[1]] == linked[word] or self._is_open(first, last, span))
+            is_open |= 0 < gap <= weight and (
+                linked[run[1]] == linked[word] or self._is_open(first, last, span)
+            )
             if not weight or gap >= weight + (not is_open):
                 run, weight, gap, is_open = (word, word), 0, 0, False
             run, weight = (run[0], word), weight + 1 - gap
@@ -102,31 +121,37 @@ class SpanProjection:
         return (self.words[best[0]][0], self.words[best[1]][1]) if linked else None
 
     def _is_open(self, first: int, last: int, span: Span) -> bool:
-        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha escrito" all are for "has
-        not written | me"."""
+        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha
+        escrito" all are for "has not written | me"."""
         sources = [self._sources[word] for word in self._order[first:last]]
         return not all(
-            any(0 <= span[0] - end < 2 or 0 <= start - span[1] < 2 for start, end in each) for each in sources
+            any(0 <= span[0] - end < 2 or 0 <= start - span[1] < 2 for start, end in each)
+            for each in sources
         )
 
     def _relative(self, start: int, end: int) -> Span:
         scale = 2 * len(self.target) / max(1, len(self.source))
         low, high = start * scale, end * scale
-        inside = self.words[bisect_right(self.words, low, key=sum) : bisect_left(self.words, high, key=sum)]
+        inside = self.words[
+            bisect_right(self.words, low, key=sum) : bisect_left(self.words, high, key=sum)
+        ]
         if not inside and self.words:
             inside = [min(self.words, key=lambda at: abs(2 * sum(at) - low - high))]
         return (inside[0][0], inside[-1][1]) if inside else (0, 0)
 
     def _project_point(self, position: int) -> int:
-        """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
-        point at an end stays there."""
+        """Returns the end of the target word linked to the last linked word before the point, or
+        the same relative position. A point at an end stays there."""
         start, end = self._whole
         if not start < position < end:
             return 0 if position <= start < end else len(self.target)
         if before := bisect_right(self._ends, position, key=lambda end: end[0]):
             last, end = self._ends[before - 1]
             at = self._word_end(end)
-            return at + (last < position and self.target[at : at + 1] == self.source[position - 1] in ".,;:!?")
+            return at + (
+                last < position
+                and self.target[at : at + 1] == self.source[position - 1] in ".,;:!?"
+            )
         return self._word_end(round(position * len(self.target) / len(self.source)))
 
     def _word_end(self, position: int) -> int:
@@ -152,5 +177,7 @@ def _linked(words: Sequence[Span], links: Sequence[Link]) -> list[tuple[Span, in
     return sorted(
         (source, word)
         for source, (start, end) in links
-        for word in range(bisect_right(words, start, key=lambda each: each[1]), bisect_left(words, (end,)))
+        for word in range(
+            bisect_right(words, start, key=lambda each: each[1]), bisect_left(words, (end,))
+        )
     )

@@ -1,6 +1,8 @@
-"""What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
+"""What a model reads of a sentence: its text, with stand-ins for the codes that are words, and
+without the other codes.
 
-A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy names and numbers best.
+A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy
+names and numbers best.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from server.text.tagged import PICTURES, RAISED, Code, Tagged
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 SYMBOL = re.compile("|".join([*SYMBOLS, "\u2047", "\ufffd"]))
-"""What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
+"""What a model may write that is no text: its symbols, an unknown piece, bytes that are no
+character."""
 LEAST_CAPITALS = 4
 """Letters of a word alone in capitals that may be one of the language: CANCEL."""
 LONGEST_WORD = 50
@@ -33,11 +36,14 @@ CODE_SPAN = "code span"
 """Kind of a code that may stand between two letters of other words. It is read with spaces."""
 APOSTROPHE = "apostrophe"
 """Kind of a code that is read as an apostrophe. Those of the translation are written like it."""
-_UNITS = frozenset("d h m s x k K M G px ms min km cm mm kg kB KB MB GB TB kiB KiB MiB GiB TiB".split())
+_UNITS = frozenset(
+    "d h m s x k K M G px ms min km cm mm kg kB KB MB GB TB kiB KiB MiB GiB TiB".split()
+)
 
 
 class StandIn(NamedTuple):
-    """A word at `span` of what the model reads that stands for the code `number`, which a reader sees as `shown`."""
+    """A word at `span` of what the model reads that stands for the code `number`, which a reader
+    sees as `shown`."""
 
     word: str
     number: int
@@ -46,9 +52,9 @@ class StandIn(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The text that a model reads; it is empty where nothing is left to translate. `places` has a span of it for each code.
-    With `capitals` it is in sentence case and its translation in capitals. Before the codes `apart` it has a space that the
-    sentence lacks."""
+    """The text that a model reads; it is empty where nothing is left to translate. `places` has a
+    span of it for each code. With `capitals` it is in sentence case and its translation in
+    capitals. Before the codes `apart` it has a space that the sentence lacks."""
 
     text: str = ""
     capitals: bool = False
@@ -61,20 +67,25 @@ class Reading(NamedTuple):
         return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
 
     def without_stand_ins(self, text: str) -> str:
-        """Returns the text, or its translation, with line ends for the stand-ins, which no token contains."""
+        """Returns the text, or its translation, with line ends for the stand-ins, which no token
+        contains."""
         return self.pattern().sub("\n", text) if self.stand_ins else text
 
     def with_originals(self, target: str) -> str:
-        """Returns the beginning of a translation with what a reader sees instead of the stand-ins."""
+        """Returns the beginning of a translation with what a reader sees instead of the
+        stand-ins."""
         originals = self.originals
-        return self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
+        return (
+            self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
+        )
 
     def missing(self, target: str) -> bool:
         """Returns whether a translation lacks a stand-in."""
         return bool(self.stand_ins) and not self._words <= self._counts(target)
 
     def is_complete(self, target: str) -> bool:
-        """Returns whether a translation has every stand-in as often as the text, and no other symbol."""
+        """Returns whether a translation has every stand-in as often as the text, and no other
+        symbol."""
         if any(symbol not in self.text for symbol in SYMBOL.findall(target)):
             return False
         return not self.stand_ins or self._words == self._counts(target)
@@ -92,8 +103,11 @@ class Reading(NamedTuple):
         return Counter(self.pattern().findall(target))
 
 
-def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str) -> Reading:
-    """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in order."""
+def read(
+    sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str
+) -> Reading:
+    """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in
+    order."""
     text = sentence.text
     spans = [code[:2] for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
@@ -106,9 +120,10 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
 
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
-    """Returns the codes at which the model reads a space that the text lacks: an element after another one or a mark, where both
-    hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, a tie, the reference to a space. A word
-    in elements has fewer pieces as a whole."""
+    """Returns the codes at which the model reads a space that the text lacks: an element after
+    another one or a mark, where both hold words, <b>One</b><i>Two</i>, its end after a mark,
+    <b>Note:</b>The, a picture, a tie, the reference to a space. A word in elements has fewer pieces
+    as a whole."""
     codes, text = sentence.codes, sentence.text
     done = -1
     for code in codes:
@@ -117,7 +132,9 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
         done = code.end
     else:
         return frozenset()
-    apart = [n for n, code in enumerate(codes) if code.kind == "tie" or unescape(code.equiv).isspace()]
+    apart = [
+        n for n, code in enumerate(codes) if code.kind == "tie" or unescape(code.equiv).isspace()
+    ]
     number = 0
     while number < len(codes):
         first, joins = number, []
@@ -136,7 +153,9 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
             number += 1
         if joins:
             start, end = codes[first].start, code.end
-            low, high = grown(text, start, end, _is_joined, start - LONGEST_WORD, end + LONGEST_WORD)
+            low, high = grown(
+                text, start, end, _is_joined, start - LONGEST_WORD, end + LONGEST_WORD
+            )
             if is_icon or _are_words(sign, text[low:start], text[end:high], tokenizer):
                 apart += joins
     return frozenset(apart)
@@ -148,7 +167,11 @@ def _is_joined(character: str) -> bool:
 
 def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
     if not right[:1].isalpha() or not left[-1:].isalpha():
-        return sign in _MARKS and len(right) > 1 and (right[0].isupper() or (right[0].isalpha() and sign in ",;"))
+        return (
+            sign in _MARKS
+            and len(right) > 1
+            and (right[0].isupper() or (right[0].isalpha() and sign in ",;"))
+        )
     if len(left) > 1 and left[-1].islower() and right[0].isupper():
         return True
     whole, *parts = [len(tokenizer.encode_target(each)) for each in (left + right, left, right)]
@@ -156,10 +179,13 @@ def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
 
 
 def masked(
-    sentence: Tagged, words: dict[int, str], capitals: bool = False, apart: frozenset[int] = frozenset()
+    sentence: Tagged,
+    words: dict[int, str],
+    capitals: bool = False,
+    apart: frozenset[int] = frozenset(),
 ) -> Reading:
-    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out with the space before them, or
-    after them at the beginning."""
+    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out
+    with the space before them, or after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
     if sentence.codes and len(text) != len(sentence.text):
         text = sentence.text.translate(LINE_ENDS)
@@ -212,13 +238,19 @@ def masked(
 
 
 def widened(sentence: Tagged, symbols: bool) -> Tagged:
-    """Returns the sentence with the letters that are joined to codes for words in these: "Tompx" for `{count}px` is not
-    copied. An s after a code stays, but in {m}m {s}s. `symbols` also stand for a unit."""
+    """Returns the sentence with the letters that are joined to codes for words in these: "Tompx"
+    for `{count}px` is not copied. An s after a code stays, but in {m}m {s}s. `symbols` also stand
+    for a unit."""
     text, codes = sentence.text, sentence.codes
     result: list[Code] = []
     for i, code in enumerate(codes):
         start, end = code.start, code.end
-        if code.word and sentence.is_text(code) and code.equiv == text[start:end] and code.message is None:
+        if (
+            code.word
+            and sentence.is_text(code)
+            and code.equiv == text[start:end]
+            and code.message is None
+        ):
             low = codes[i - 1].end if i else 0
             high = codes[i + 1].start if i + 1 < len(codes) else len(text)
             low = start if symbols else max(low, result[-1].end if result else 0)
@@ -237,11 +269,16 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
 
 
 def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A word alone is one where the
-    vocabulary has it in small letters, and not in capitals as it has NATO."""
+    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A
+    word alone is one where the vocabulary has it in small letters, and not in capitals as it has
+    NATO."""
     if not text.isupper():
         return False
-    words = [word for word in WORD.findall(text) if any(len(letters) > 1 for letters in LETTERS.findall(word))]
+    words = [
+        word
+        for word in WORD.findall(text)
+        if any(len(letters) > 1 for letters in LETTERS.findall(word))
+    ]
     if len(words) == 1:
         is_long = len(words[0]) >= LEAST_CAPITALS
         return is_long and tokenizer.is_piece(words[0].lower()) and not tokenizer.is_piece(words[0])
@@ -251,24 +288,30 @@ def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
 def text_to_read(text: str, capitals: bool) -> str:
     """Returns a text without line ends, and if `capitals` in sentence case."""
     if capitals:
-        text = WORD.sub(lambda word: "I" if word[0] == "i" else word[0], text[:1] + text[1:].lower())
+        text = WORD.sub(
+            lambda word: "I" if word[0] == "i" else word[0], text[:1] + text[1:].lower()
+        )
     return text if text.isprintable() else text.translate(LINE_ENDS)
 
 
 class StandIns(NamedTuple):
-    """The stand-ins of one model. Without any, all codes are taken out of the text that the model reads."""
+    """The stand-ins of one model. Without any, all codes are taken out of the text that the model
+    reads."""
 
     symbols: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
 
     def choose(self, sentence: Tagged) -> dict[int, str]:
-        """Returns stand-ins by the numbers of codes, as far as there are enough. Codes that look alike have the same one."""
+        """Returns stand-ins by the numbers of codes, as far as there are enough. Codes that look
+        alike have the same one."""
         if {code.word for code in sentence.codes} <= {""}:
             return {}
         text = sentence.text
         names = [word for word in (self.symbols or self.names) if word not in text][::-1]
-        numbers = names if self.symbols else [word for word in self.numbers if word not in text][::-1]
+        numbers = (
+            names if self.symbols else [word for word in self.numbers if word not in text][::-1]
+        )
         chosen: dict[str, str] = {}
         words: dict[int, str] = {}
         for number, code in enumerate(sentence.codes):

@@ -16,27 +16,29 @@ from server.text.languages import primary_subtag
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
 Split = Literal["all", "punctuation", "none"]
-"""Where a text is split: at line ends and after sentences; after sentences only, because line ends in HTML are spaces;
-or nowhere."""
+"""Where a text is split: at line ends and after sentences; after sentences only, because line ends
+in HTML are spaces; or nowhere."""
 
 # Line and paragraph ends, tabs (columns) and control characters.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 LINE_ENDS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85", " "))
 # Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
 LAYOUT = re.compile(
-    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} {{3}})|(?<!\.)\.{{4,}}+(?= ?\d)"
-    rf"|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
+    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} "
+    rf"{{3}})|(?<!\.)\.{{4,}}+(?= ?\d)"
+    rf"|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ "
+    rf"-/]*[@-~]|{BREAKS.pattern}"
 )
 LAID_OUT = ("  ", "....", "\x1b", *[3 * sign for sign in "-=:*+~"])
-# The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
-# one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
+# The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label
+# that may also be an initial, one that may be a part of a sentence, and the word after it, with its
+# article: B. Franklin, § 5 BGB.
 _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
-_NUMBERED = (
-    rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Sec[ct]?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
-)
+_NUMBERED = rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Sec[ct]?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
 _ARTICLES = "the a an your der den die das du ein eine la las le les un une el los una".split()
 BULLET = re.compile(
-    r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:"
+    r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ "
+    r"xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:"
     rf"|(?:TODO|FIXME)(?:\(\w+\))?:|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,2}}/(?=\s)|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
     r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_][^\W_]+(?!\.|\w))"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/]))"
@@ -60,7 +62,8 @@ _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
 
 # Where an over-long sentence is split, the best kinds first.
 _CLAUSE = (
-    r"(?=(?:and|or|but|because|which|who|whose|where|when|while|although|though|if|since|so that|und|aber|oder|sondern|denn"
+    r"(?=(?:and|or|but|because|which|who|whose|where|when|while|although|though|if|since|so "
+    r"that|und|aber|oder|sondern|denn"
     r"|weil|dass|wenn|obwohl|während|damit|wobei|et|ou|mais|car|parce|qui|dont|où|alors|lorsque|puisque|quand|si|y|o|pero|sino"
     r"|porque|cuando|mientras|aunque)\b)"
 )
@@ -82,22 +85,35 @@ _WITHIN_WORD = re.compile(r"(?<=[.,:–])[A-Za-z\d]")
 
 
 def split_sentences(
-    text: str, language: str, split: Split = "all", is_ordinary: Callable[[str], bool] = lambda word: False
+    text: str,
+    language: str,
+    split: Split = "all",
+    is_ordinary: Callable[[str], bool] = lambda word: False,
 ) -> list[Span]:
-    """Returns the sentences of a text, in order, without surrounding white space. `language` selects the rules for
-    abbreviations. `is_ordinary` says whether a word with a capital is no name."""
+    """Returns the sentences of a text, in order, without surrounding white space. `language`
+    selects the rules for abbreviations. `is_ordinary` says whether a word with a capital is no
+    name."""
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = LAYOUT if split == "all" and any(map(text.__contains__, LAID_OUT)) else BREAKS
     subtag = primary_subtag(language)
     laid_out = text if split == "all" else text.translate(LINE_ENDS)
-    edges = [0, *[place for found in breaks.finditer(laid_out) for place in found.span()], len(text)]
-    lines = [line for start, end in zip(edges[::2], edges[1::2], strict=True) for line in _trimmed(text, start, end)]
+    edges = [
+        0,
+        *[place for found in breaks.finditer(laid_out) for place in found.span()],
+        len(text),
+    ]
+    lines = [
+        line
+        for start, end in zip(edges[::2], edges[1::2], strict=True)
+        for line in _trimmed(text, start, end)
+    ]
     found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else ()
     is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1
 
     def begins(start: int, end: int) -> int:
-        """Returns where an item begins after its labels. In a list what looks like a label is one."""
+        """Returns where an item begins after its labels. In a list what looks like a label is
+        one."""
         while found := BULLET.match(text, start, end):
             word = found[3] or ""
             is_label = not word or is_list or (found[2] and subtag != "de")
@@ -114,8 +130,8 @@ def split_sentences(
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
-    """Yields the items of a line that begins with a label, or the line. Only those in brackets that touch their word are
-    further labels."""
+    """Yields the items of a line that begins with a label, or the line. Only those in brackets that
+    touch their word are further labels."""
     start, end = line
     first = LABEL.match(text, start, end)
     if first is None:
@@ -145,7 +161,8 @@ def _sentences_of_line(text: str, start: int, end: int, language: str) -> list[S
 
 @kept(64)
 def _parts_of_line(line: str, language: str) -> list[str]:
-    """Returns the sentences of a line. A long one is read in windows, because the library takes square time without spaces."""
+    """Returns the sentences of a line. A long one is read in windows, because the library takes
+    square time without spaces."""
     size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
     parts: list[str] = []
     begin, continues = 0, False
@@ -171,7 +188,11 @@ def _without_cut_names(parts: Sequence[str], german: bool) -> Iterator[str]:
     for part in parts:
         last = whole[-1] if whole else ""
         is_cut = last.endswith(".") and _CUT_NAME.search(last)
-        if last and part[0] not in ",:;ºª" and not (is_cut or (german and _GERMAN_ORDINAL.search(last))):
+        if (
+            last
+            and part[0] not in ",:;ºª"
+            and not (is_cut or (german and _GERMAN_ORDINAL.search(last)))
+        ):
             yield "".join(whole)
             whole = []
         whole.append(part)
@@ -194,14 +215,18 @@ def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
 
 
 def span_around(position: int, spans: Sequence[Span]) -> Span:
-    """Returns that one of the spans, which are in order, that contains a position, or the empty span there."""
+    """Returns that one of the spans, which are in order, that contains a position, or the empty
+    span there."""
     i = bisect_left(spans, (position, position)) - 1
     return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
 
 
-def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()) -> list[Span]:
-    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`: in the last two thirds, at the
-    best of `CUTS`, or between two tokens, not within the parts `whole`. Raises ValueError for a limit below 1."""
+def split_long_sentence(
+    text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()
+) -> list[Span]:
+    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`:
+    in the last two thirds, at the best of `CUTS`, or between two tokens, not within the parts
+    `whole`. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     text = blanked(text, whole, "_")
@@ -210,25 +235,29 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Seq
     while len(starts) - token > limit:
         latest = max(starts[token + limit], begin + 1)
         earliest = max(starts[token + limit // 3], begin + 1)
-        before, after = span_around(_best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD), whole)
+        before, after = span_around(
+            _best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD), whole
+        )
         end = before if before > begin else after
         spans += _trimmed(text, begin, end)
         begin = end
         token = bisect_left(starts, end)
-        if token == len(starts) or starts[token] > end:  # the token before starts with the white space at the split
+        # the token before starts with the white space at the split
+        if token == len(starts) or starts[token] > end:
             token -= 1
     spans += _trimmed(text, begin, len(text))
     return spans
 
 
 def goes_on(part: str, following: str) -> bool:
-    """Returns whether a sentence goes on between two parts: before a small letter, or after no mark of its end."""
+    """Returns whether a sentence goes on between two parts: before a small letter, or after no mark
+    of its end."""
     return following[:1].islower() or part.rstrip("\"'”’»)]")[-1:] not in ".!?…:。！？："
 
 
 def cut_text(text: str, limit: int) -> list[str]:
-    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds: at a line end, the end of a
-    sentence, or a space. Raises ValueError for a limit below 1."""
+    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds: at a line
+    end, the end of a sentence, or a space. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     pieces: list[str] = []
@@ -240,12 +269,16 @@ def cut_text(text: str, limit: int) -> list[str]:
     return [*pieces, text[begin:]]
 
 
-def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]], ahead: int = 0) -> int:
-    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest] and not within a word, or
-    `latest`. The patterns see `ahead` characters more."""
+def _best_cut(
+    text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]], ahead: int = 0
+) -> int:
+    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest] and
+    not within a word, or `latest`. The patterns see `ahead` characters more."""
     for pattern in kinds:
         ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest + ahead)]
-        fit = [end for end in ends if earliest <= end <= latest and not _WITHIN_WORD.match(text, end)]
+        fit = [
+            end for end in ends if earliest <= end <= latest and not _WITHIN_WORD.match(text, end)
+        ]
         if fit:
             return fit[-1]
     return latest

@@ -11,12 +11,21 @@ from typing import NamedTuple
 from model.tokenizer import Tokenizer
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
-from server.text.segmentation import BREAKS, Span, Split, blanked, span_around, split_long_sentence, split_sentences
+from server.text.segmentation import (
+    BREAKS,
+    Span,
+    Split,
+    blanked,
+    span_around,
+    split_long_sentence,
+    split_sentences,
+)
 from server.text.tagged import Code, Tagged
 
 
 class Sentence(NamedTuple):
-    """A sentence at `start` of its text, or a part at `start` of its sentence, with the terms of the glossary in it."""
+    """A sentence at `start` of its text, or a part at `start` of its sentence, with the terms of
+    the glossary in it."""
 
     start: int
     tagged: Tagged
@@ -24,7 +33,9 @@ class Sentence(NamedTuple):
 
     def cut(self, starts: Sequence[int], limit: int) -> list[Sentence]:
         """Returns the parts of a sentence of more than `limit` tokens, which begin at `starts`."""
-        spans = split_long_sentence(self.tagged.text, starts, limit, _spans(self.tagged, self.terms))
+        spans = split_long_sentence(
+            self.tagged.text, starts, limit, _spans(self.tagged, self.terms)
+        )
         return [self.part(start, end) for start, end in spans]
 
     def part(self, start: int, end: int) -> Sentence:
@@ -36,8 +47,8 @@ class Sentence(NamedTuple):
 def split(
     tagged: Tagged, language: str, split: Split, glossary: TermIndex | None, tokenizer: Tokenizer
 ) -> list[Sentence]:
-    """Returns the sentences of a text. None begins or ends within a code or a term, or contains a code that splits. The
-    vocabulary of `tokenizer` says which terms the model can write."""
+    """Returns the sentences of a text. None begins or ends within a code or a term, or contains a
+    code that splits. The vocabulary of `tokenizer` says which terms the model can write."""
     terms: list[TermMatch] = []
     if glossary is not None:
         tagged, terms = _with_terms(tagged, language, glossary, split == "all", tokenizer)
@@ -53,7 +64,9 @@ def split(
         done = end
     whole = Sentence(0, tagged, tuple(terms))
     kept = _spans(tagged, terms)
-    return [whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)]
+    return [
+        whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)
+    ]
 
 
 def _is_ordinary(tokenizer: Tokenizer, word: str) -> bool:
@@ -64,8 +77,8 @@ def _is_ordinary(tokenizer: Tokenizer, word: str) -> bool:
 def _with_terms(
     tagged: Tagged, language: str, glossary: TermIndex, lines: bool, tokenizer: Tokenizer
 ) -> tuple[Tagged, list[TermMatch]]:
-    """Returns a text and its terms, in order. With `lines` no term contains a line end. A term that the model cannot write, or
-    whose translation has its codes, becomes a code."""
+    """Returns a text and its terms, in order. With `lines` no term contains a line end. A term that
+    the model cannot write, or whose translation has its codes, becomes a code."""
     text = tagged.text
     visible = [code for code in tagged.codes if code.start < code.end]
     starts = [code.start for code in visible]
@@ -85,8 +98,8 @@ def _with_terms(
 
 
 def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
-    """Returns a text with further codes, which are in order, in place of those within them. Whole pairs within one that is the
-    same in a translation belong to it; other markup follows it."""
+    """Returns a text with further codes, which are in order, in place of those within them. Whole
+    pairs within one that is the same in a translation belong to it; other markup follows it."""
     codes = tagged.codes
     result: list[Code] = []
     done = 0
@@ -102,12 +115,23 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
         while high < len(codes) and codes[high].end == code.end and codes[high].pair in pairs:
             high += 1
         sides = sorted([each.pair for each in codes[low:high] if each.pair])
-        is_markup = bool(within) and not any(each.splits or each.end > each.start for each in within)
-        if is_markup and code.equiv == tagged.text[code.start : code.end] and sides[::2] == sides[1::2]:
+        is_markup = bool(within) and not any(
+            each.splits or each.end > each.start for each in within
+        )
+        if (
+            is_markup
+            and code.equiv == tagged.text[code.start : code.end]
+            and sides[::2] == sides[1::2]
+        ):
             first, last = low, high
             inside = [each.moved(-code.start) for each in codes[low:high]]
-            code, within = code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape)), ()
-        late = [each._replace(start=code.end, end=code.end) for each in within if each.start == each.end]
+            code, within = (
+                code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape)),
+                (),
+            )
+        late = [
+            each._replace(start=code.end, end=code.end) for each in within if each.start == each.end
+        ]
         result += [*codes[done:first], code, *late]
         done = last
     return tagged._replace(codes=(*result, *codes[done:]))
@@ -116,13 +140,17 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
 def is_written(term: str, tokenizer: Tokenizer) -> bool:
     """Returns whether a vocabulary has pieces for a term."""
     tokens = tokenizer.encode_target(term)
-    return tokenizer.decode(tokens) == term and not any(tokenizer.piece(token).startswith("<0x") for token in tokens)
+    return tokenizer.decode(tokens) == term and not any(
+        tokenizer.piece(token).startswith("<0x") for token in tokens
+    )
 
 
 def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
     shown = tagged.text[code.start : code.end]
     return (
-        bool(code.word) and tagged.is_text(code) and match.entry.target.count(shown) == match.entry.source.count(shown)
+        bool(code.word)
+        and tagged.is_text(code)
+        and match.entry.target.count(shown) == match.entry.source.count(shown)
     )
 
 
@@ -144,4 +172,9 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
 
 def _terms_within(terms: Sequence[TermMatch], start: int, end: int) -> tuple[TermMatch, ...]:
     first, last = [bisect_left(terms, place, key=attrgetter("start")) for place in (start, end)]
-    return tuple([term._replace(start=term.start - start, end=term.end - start) for term in terms[first:last]])
+    return tuple(
+        [
+            term._replace(start=term.start - start, end=term.end - start)
+            for term in terms[first:last]
+        ]
+    )

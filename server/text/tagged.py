@@ -31,11 +31,12 @@ SPELLED = frozenset({MASKED, "unwritable"})
 class Code(NamedTuple):
     """An inline code at [start, end) of a text.
 
-    A "ph" stands alone; "sc" and "ec" are the ends of a pair around words (pc), with the same `pair`, which is not 0.
-    `text[start:end]` is what a reader sees of it: nothing for a tag, `%s` itself. `equiv` is the same for the translation,
-    and `data` are the bytes that are written there, or None for the `equiv` in the syntax of the text; neither is compared.
-    `word` says that it stands for a name or a number. One that `splits` separates sentences. `message` is the code with its
-    own codes, whose parts `flows` are translated. `kind` names the element or the syntax.
+    A "ph" stands alone; "sc" and "ec" are the ends of a pair around words (pc), with the same
+    `pair`, which is not 0. `text[start:end]` is what a reader sees of it: nothing for a tag, `%s`
+    itself. `equiv` is the same for the translation, and `data` are the bytes that are written
+    there, or None for the `equiv` in the syntax of the text; neither is compared. `word` says that
+    it stands for a name or a number. One that `splits` separates sentences. `message` is the code
+    with its own codes, whose parts `flows` are translated. `kind` names the element or the syntax.
     """
 
     start: int
@@ -65,23 +66,27 @@ class Code(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """A text and its codes in order, which do not overlap. `escape` says how the text between them is written."""
+    """A text and its codes in order, which do not overlap. `escape` says how the text between them
+    is written."""
 
     text: str
     codes: tuple[Code, ...] = ()
     escape: Escape = ""
 
     def is_text(self, code: Code) -> bool:
-        """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
+        """Returns whether a code is written as the text that a reader sees of it, and is no markup
+        around this."""
         return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
 
     @property
     def bare(self) -> str:
-        """The text with spaces in place of its codes, but for those that are codes because a model cannot write or lost them."""
+        """The text with spaces in place of its codes, but for those that are codes because a model
+        cannot write or lost them."""
         return blanked(self.text, [code[:2] for code in self.codes if code.kind not in SPELLED])
 
     def cut(self, start: int, end: int) -> Tagged:
-        """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of pairs."""
+        """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of
+        pairs."""
         if end - start == len(self.text) and True not in {code.splits for code in self.codes}:
             return self
         first, last = self.owned(start, end)
@@ -91,13 +96,18 @@ class Tagged(NamedTuple):
             pair = pairs.setdefault(code.pair, len(pairs))
             same = pair == code.pair and not start
             codes.append(
-                code if same else Code(code.start - start, code.end - start, code.data, code.role, pair, *code[5:])
+                code
+                if same
+                else Code(
+                    code.start - start, code.end - start, code.data, code.role, pair, *code[5:]
+                )
             )
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the numbers of the first code of a part and of the first one after it. Of those at its start they are after a
-        splitting one or from a start of a pair on, of those at its end before either."""
+        """Returns the numbers of the first code of a part and of the first one after it. Of those
+        at its start they are after a splitting one or from a start of a pair on, of those at its
+        end before either."""
         codes = self.codes
         if not codes:
             return 0, 0
@@ -127,7 +137,9 @@ class Tagged(NamedTuple):
         """Returns the parts that splitting codes separate, each with those before it."""
         cuts = [(0, 0)]
         inside = False
-        for number, code in enumerate((*self.codes, Code(len(self.text), len(self.text), "", splits=True))):
+        for number, code in enumerate(
+            (*self.codes, Code(len(self.text), len(self.text), "", splits=True))
+        ):
             if code.splits and (inside or code.start > cuts[-1][0]):
                 cuts.append((code.start, number))
                 inside = False
@@ -135,21 +147,29 @@ class Tagged(NamedTuple):
         if cuts[-1][1] < len(self.codes):
             cuts.append((len(self.text), len(self.codes)))
         return [
-            Tagged(self.text[start:end], tuple([code.moved(-start) for code in self.codes[first:last]]), self.escape)
+            Tagged(
+                self.text[start:end],
+                tuple([code.moved(-start) for code in self.codes[first:last]]),
+                self.escape,
+            )
             for (start, first), (end, last) in pairwise(cuts)
         ]
 
     def placed(self, text: str, places: Sequence[Place]) -> Tagged:
-        """Returns a translation with the codes of this text at the given places, which are in order."""
+        """Returns a translation with the codes of this text at the given places, which are in
+        order."""
         codes = []
         for number, start, end in places:
             code = self.codes[number]
             respelled = code.kind in SPELLED and code.message is None
-            codes.append(Code(start, end, *code[2:-1], text[start:end] if respelled else code.equiv))
+            codes.append(
+                Code(start, end, *code[2:-1], text[start:end] if respelled else code.equiv)
+            )
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
-        """Returns the text with parts [start, end), which are in order, replaced with their codes (`owned`)."""
+        """Returns the text with parts [start, end), which are in order, replaced with their codes
+        (`owned`)."""
         texts: list[str] = []
         codes: list[Code] = []
         done = numbered = length = 0
@@ -164,14 +184,17 @@ class Tagged(NamedTuple):
         return Tagged("".join(texts), tuple(codes), self.escape)
 
     def write(self, escape: Callable[[str], str] | None = None) -> str:
-        """Returns the text with the data of its codes, in its syntax. `escape` writes the text around a message."""
+        """Returns the text with the data of its codes, in its syntax. `escape` writes the text
+        around a message."""
         escape = escape or ESCAPES[self.escape]
         parts: list[str] = []
         done = 0
         for code in self.codes:
             data = code.data
             if data is None:
-                data = code.message.write(escape) if code.message is not None else escape(code.equiv)
+                data = (
+                    code.message.write(escape) if code.message is not None else escape(code.equiv)
+                )
             parts += escape(self.text[done : code.start]), data
             escape = SECTIONS.get(code.kind, escape)
             done = code.end
@@ -198,4 +221,5 @@ SECTIONS: Mapping[str, Callable[[str], str]] = {
     "cdata of markup": lambda text: escaped(text).replace(CDATA_END, "]]]]><![CDATA[>"),
     "cdata end": ESCAPES["xml"],
 }
-"""How the text after a code of these kinds is written: that of a CDATA section is not escaped, or as HTML."""
+"""How the text after a code of these kinds is written: that of a CDATA section is not escaped, or
+as HTML."""

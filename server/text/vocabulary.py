@@ -1,7 +1,8 @@
 """What the vocabulary of a model cannot write.
 
-A run of grapheme clusters (UAX #29) is a code if the model's tokenizer spells it in bytes, has no piece for it, or gives back
-another one than its compatibility form (NFKC). A mark belongs to its letter, and a letter to its word.
+A run of grapheme clusters (UAX #29) is a code if the model's tokenizer spells it in bytes, has no
+piece for it, or gives back another one than its compatibility form (NFKC). A mark belongs to its
+letter, and a letter to its word.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ LONGEST_PART = 100
 
 
 def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[str], str]) -> Tagged:
-    """Returns a sentence with a code for each run that the vocabulary cannot write; spaces do not end one. A run with a letter or
-    between two words stands for a word. `readable` is what the model reads of a text."""
+    """Returns a sentence with a code for each run that the vocabulary cannot write; spaces do not
+    end one. A run with a letter or between two words stands for a word. `readable` is what the
+    model reads of a text."""
     text = tagged.text
     plain = blanked(text, [code[:2] for code in tagged.codes])
     runs = [_widened(plain, run) for run in _runs(plain, tokenizer, readable)]
@@ -50,7 +52,11 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
     runs: list[tuple[int, int]] = []
     for found in CLUSTER.finditer(text):
         cluster = found[0].lstrip()  # a mark after a space is a cluster with it
-        if (cluster.isascii() and cluster.isalnum()) or not cluster or _writes(tokenizer, readable(cluster)):
+        if (
+            (cluster.isascii() and cluster.isalnum())
+            or not cluster
+            or _writes(tokenizer, readable(cluster))
+        ):
             continue
         start = found.end() - len(cluster)
         if runs and start == runs[-1][1]:
@@ -60,9 +66,11 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
     return runs
 
 
-def _names(text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns words beside each other that are not ASCII and spelled nearly letter by letter, if the vocabulary lacks a letter
-    of one: bún bò Huế. A model drops parts of such a name."""
+def _names(
+    text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Returns words beside each other that are not ASCII and spelled nearly letter by letter, if
+    the vocabulary lacks a letter of one: bún bò Huế. A model drops parts of such a name."""
     lacked = {text[start:end] for start, end in runs}
     names: list[tuple[int, int]] = []
     for found in NAMES.finditer(text) if not text.isascii() else ():
@@ -81,17 +89,23 @@ def _names(text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]) -> 
 
 
 def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
-    """Returns a run with the word around it. A sign beside a word is alone, house†; in any other token it is a part of a
-    code, 5°C, €20, p<0.05, R&D, and between short operands one with these, a && b."""
+    """Returns a run with the word around it. A sign beside a word is alone, house†; in any other
+    token it is a part of a code, 5°C, €20, p<0.05, R&D, and between short operands one with these,
+    a && b."""
     start, end = run
     if any(map(_in_word, text[start:end])):
         return grown(text, start, end, _in_word, start - LONGEST_PART)
-    low, high = grown(text, start, end, lambda sign: not sign.isspace(), start - LONGEST_PART, end + LONGEST_PART)
+    low, high = grown(
+        text, start, end, lambda sign: not sign.isspace(), start - LONGEST_PART, end + LONGEST_PART
+    )
     core = text[low:high].lstrip(OPENING)
     low = min(high - len(core), start)
     high = max(core_end(text, low, high), end)
     if low == start and high == end:
-        operands = OPERAND_END.search(text, max(0, start - LONGEST_PART), start), OPERAND.match(text, end)
+        operands = (
+            OPERAND_END.search(text, max(0, start - LONGEST_PART), start),
+            OPERAND.match(text, end),
+        )
         return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
     is_alone = all(not part or _is_apart(part) for part in (text[low:start], text[end:high]))
     return run if is_alone else (low, high)
@@ -102,12 +116,18 @@ def _in_word(character: str) -> bool:
 
 
 def _is_apart(word: str) -> bool:
-    """Returns whether a sign beside a word is no part of it; short ones are units, capitals short forms."""
-    return len(word) > 2 and not word.isupper() and all(sign in "'’-" or category(sign)[0] in "LM" for sign in word)
+    """Returns whether a sign beside a word is no part of it; short ones are units, capitals short
+    forms."""
+    return (
+        len(word) > 2
+        and not word.isupper()
+        and all(sign in "'’-" or category(sign)[0] in "LM" for sign in word)
+    )
 
 
 def core_end(text: str, start: int, end: int) -> int:
-    """Returns the end of a token without the punctuation after it; brackets and quotes that it opens belong to it."""
+    """Returns the end of a token without the punctuation after it; brackets and quotes that it
+    opens belong to it."""
     while end > start and (sign := text[end - 1]) in CLOSING:
         opening = PARTNERS.get(sign, "")
         opened = text.count(opening, start, end - 1) if opening else 0
@@ -132,22 +152,28 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
     codes = list(tagged.codes)
     cuts = sorted({place for code in codes for place in (code.start, code.end)})
     for low, high in runs:
-        for left, right in pairwise((low, *cuts[bisect_right(cuts, low) : bisect_left(cuts, high)], high)):
+        for left, right in pairwise(
+            (low, *cuts[bisect_right(cuts, low) : bisect_left(cuts, high)], high)
+        ):
             if not (shown := plain[left:right].strip()):
                 continue
             start = plain.index(shown, left)
             end = start + len(shown)
             between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
-            word = any(map(_in_word, shown)) or (between and text[start - 1].isspace() and text[end].isspace())
-            codes.append(Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown))
+            word = any(map(_in_word, shown)) or (
+                between and text[start - 1].isspace() and text[end].isspace()
+            )
+            codes.append(
+                Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown)
+            )
     codes.sort(key=lambda code: (code.start, code.end))
     return Tagged(text, tuple(codes), tagged.escape)
 
 
 @kept(100_000)
 def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
-    """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter without marks: Öl and Noël are
-    words, although a vocabulary lacks Ö and ë."""
+    """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter
+    without marks: Öl and Noël are words, although a vocabulary lacks Ö and ë."""
     if not cluster or cluster.isspace():
         return True
     letter = normalize("NFD", cluster)[0].lower()

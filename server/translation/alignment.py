@@ -1,4 +1,5 @@
-"""Links the words of a translation to the words of its source, so that inline markup can follow its words."""
+"""Links the words of a translation to the words of its source, so that inline markup can follow its
+words."""
 
 from __future__ import annotations
 
@@ -13,14 +14,19 @@ from server.text.projection import Link
 from server.translation.catalog import Leg
 
 Attend = Callable[[Look], Awaitable[JobResult | None]]
-"""Returns what a look asks for of the pass over a translation and its source; None if the worker cannot compute it."""
+"""Returns what a look asks for of the pass over a translation and its source; None if the worker
+cannot compute it."""
 
 
 def compares_words(leg: Leg) -> bool:
-    """Returns whether the model can compare words of both languages: it translates in both directions with one vocabulary,
-    and does not name the language in the target."""
+    """Returns whether the model can compare words of both languages: it translates in both
+    directions with one vocabulary, and does not name the language in the target."""
     model = leg.model
-    return (leg.target, leg.source) in model.pairs and model.tokenizer.joint and leg.first_token is None
+    return (
+        (leg.target, leg.source) in model.pairs
+        and model.tokenizer.joint
+        and leg.first_token is None
+    )
 
 
 def pair_words(
@@ -30,8 +36,9 @@ def pair_words(
     *,
     combined: bool = True,
 ) -> PairWords:
-    """Returns what the worker needs to link the words of a source and its target, whose tokens are `ids`: by all evidence if it
-    is `combined`, the model can compare words and reads both sides, else by the attention and the spelling."""
+    """Returns what the worker needs to link the words of a source and its target, whose tokens are
+    `ids`: by all evidence if it is `combined`, the model can compare words and reads both sides,
+    else by the attention and the spelling."""
     real = [[word for word in side if not word.special] for side in sides]
     runs = [tuple([(word.pieces[0], word.pieces[-1] + 1) for word in side]) for side in real]
     texts = [[word.text for word in side] for side in real]
@@ -46,22 +53,29 @@ def pair_words(
     return PairWords((runs[0], runs[1]), marks, alike, read, genitives)
 
 
-def linked_words(links: Iterable[WordLink], sources: Sequence[Word], targets: Sequence[Word]) -> dict[Link, float]:
+def linked_words(
+    links: Iterable[WordLink], sources: Sequence[Word], targets: Sequence[Word]
+) -> dict[Link, float]:
     """Returns links with the characters of their words."""
-    first, second = ([(word.start, word.end) for word in side if not word.special] for side in (sources, targets))
+    first, second = (
+        [(word.start, word.end) for word in side if not word.special] for side in (sources, targets)
+    )
     return {(first[i], second[j]): probability for i, j, probability in links}
 
 
 async def sentence_links(
     leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> list[Link]:
-    """Returns links between the text `read`, which the model read as `ids`, and the text of the `tokens` it wrote: by what
-    `attend` returns of the attention of the model, or by position if that is None."""
+    """Returns links between the text `read`, which the model read as `ids`, and the text of the
+    `tokens` it wrote: by what `attend` returns of the attention of the model, or by position if
+    that is None."""
     source, target = leg.encode(read), leg.model.tokenizer.decode_pieces(tokens)
     sources = words(read, source.pieces, source.offsets)
     targets = words(target.text, target.pieces, target.offsets)
     look = Look(
-        leg.model.alignment.chosen(ALIGNMENT), words=pair_words(leg, (ids, tokens), (sources, targets)), maps=False
+        leg.model.alignment.chosen(ALIGNMENT),
+        words=pair_words(leg, (ids, tokens), (sources, targets)),
+        maps=False,
     )
     answer = await attend(look)
     linked = linked_words(answer.links, sources, targets) if answer is not None else {}
@@ -72,4 +86,8 @@ def links_by_position(source: str, target: str) -> list[Link]:
     """Links each target word to the source word at the same relative position."""
     sources = [match.span() for match in WORD.finditer(source)]
     goals = [match.span() for match in WORD.finditer(target)]
-    return [(sources[i * len(sources) // len(goals)], goal) for i, goal in enumerate(goals)] if sources else []
+    return (
+        [(sources[i * len(sources) // len(goals)], goal) for i, goal in enumerate(goals)]
+        if sources
+        else []
+    )

@@ -1,7 +1,9 @@
-"""The candidates of a sentence: what is decoded beside its first translation, and the choice among them.
+"""The candidates of a sentence: what is decoded beside its first translation, and the choice among
+them.
 
-A candidate with fewer faults is chosen; of two with as many, the later one if its score is above that of the one before it by
-its margin. Each of these functions returns the draft that it was given, or a better one.
+A candidate with fewer faults is chosen; of two with as many, the later one if its score is above
+that of the one before it by its margin. Each of these functions returns the draft that it was
+given, or a better one.
 """
 
 from __future__ import annotations
@@ -26,23 +28,28 @@ from server.translation.preparation import Segment, with_codes
 WEIGHT = 0.3
 """The factor of the reverse score. Both scores are normalised by length."""
 MARGIN, MOST = 0.6, 4
-"""Only the first MOST hypotheses are compared, and of these those at most MARGIN below the best. Others hardly ever win."""
+"""Only the first MOST hypotheses are compared, and of these those at most MARGIN below the best.
+Others hardly ever win."""
 WORDS, SENTENCE_WORDS = 5, 3
-"""The longest text that is read with a small first letter, and the longest that ends as a sentence. Longer ones gain nothing."""
+"""The longest text that is read with a small first letter, and the longest that ends as a sentence.
+Longer ones gain nothing."""
 UNSURE = -0.3
 """A translation with a higher score is kept without a second reading."""
 GAIN, GAIN_OVER_COPY = 0.2, 0.1
 """The margin of the second reading, and that over a first translation that copies the text."""
 ADDRESS_BEAM, ADDRESS_MARGIN = 8, 0.5
-"""A hypothesis whose score is further below that of the best has the form of address, but says something else."""
+"""A hypothesis whose score is further below that of the best has the form of address, but says
+something else."""
 MANY_NUMBERS = 3
 """Numbers of a sentence that loses others if only one is masked."""
 _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
-"""Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
+"""Letters that a vocabulary may lack although the language has them: a word such as Israël is
+translated."""
 
 
 class Candidate(NamedTuple):
-    """A draft with its faults, of those that its form may have, and its margin over the candidate before it."""
+    """A draft with its faults, of those that its form may have, and its margin over the candidate
+    before it."""
 
     draft: Draft
     faults: int = 0
@@ -53,22 +60,33 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
     """Returns the candidate that is chosen. A score is that of the search with these options."""
     if before.faults != other.faults or before.draft.copied or other.draft.copied:
         return other if other.faults < before.faults else before
-    return other if other.draft.score(options) > before.draft.score(options) + other.margin else before
+    return (
+        other if other.draft.score(options) > before.draft.score(options) + other.margin else before
+    )
 
 
 def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine[Any, Any, Draft]:
-    """Returns a translation of a form of the segment, whose hypotheses are reranked if the request asks for it."""
+    """Returns a translation of a form of the segment, whose hypotheses are reranked if the request
+    asks for it."""
     draft = context.decode(form, segment)
-    return _reranked(context, "reverse" if form == "beam" else form, draft) if context.options.rerank else draft
+    return (
+        _reranked(context, "reverse" if form == "beam" else form, draft)
+        if context.options.rerank
+        else draft
+    )
 
 
-async def _reranked(context: SentenceContext, form: Form, decoding: Coroutine[Any, Any, Draft]) -> Draft:
-    """Returns the draft with as many hypotheses as the request wants, in the order of both directions (noisy channel). If there
-    are several to choose from, their `score` is that of both, and the timings count the slowest of their scores. How many
-    are wanted does not change which is the best.
+async def _reranked(
+    context: SentenceContext, form: Form, decoding: Coroutine[Any, Any, Draft]
+) -> Draft:
+    """Returns the draft with as many hypotheses as the request wants, in the order of both
+    directions (noisy channel). If there are several to choose from, their `score` is that of both,
+    and the timings count the slowest of their scores. How many are wanted does not change which is
+    the best.
 
-    A hypothesis that leaves out or invents something makes its source improbable: the model also scores the source as its
-    translation (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel Modeling")."""
+    A hypothesis that leaves out or invents something makes its source improbable: the model also
+    scores the source as its translation (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy
+    Channel Modeling")."""
     draft = await decoding
     if draft.copied:
         return draft
@@ -79,12 +97,16 @@ async def _reranked(context: SentenceContext, form: Form, decoding: Coroutine[An
     if near > 1 and (reverse := context.leg.reverse) is not None:
         draft = await _in_both_directions(context, form, reverse, draft, near)
     answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
-    return Draft(draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
+    return Draft(
+        draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
+    )
 
 
-async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg, draft: Draft, near: int) -> Draft:
-    """Returns the hypotheses in the order of both directions, but for the best, which is one of the first `near`. If one
-    of these is too long to be read they are as they were."""
+async def _in_both_directions(
+    context: SentenceContext, form: Form, reverse: Leg, draft: Draft, near: int
+) -> Draft:
+    """Returns the hypotheses in the order of both directions, but for the best, which is one of the
+    first `near`. If one of these is too long to be read they are as they were."""
     hypotheses, read = draft.answer.hypotheses, draft.segment.read
     model, options = reverse.model, context.request.options
     source = model.tokenizer.encode_target(read)
@@ -101,9 +123,13 @@ async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg
             masked_heads=options.masked_heads,
         )
     )
-    answers = await gather_or_cancel([context.answer(form, reverse, written[place], scored) for place in legible])
+    answers = await gather_or_cancel(
+        [context.answer(form, reverse, written[place], scored) for place in legible]
+    )
     both = {
-        place: replace(hypotheses[place], score=hypotheses[place].score + WEIGHT * answer.hypotheses[0].score)
+        place: replace(
+            hypotheses[place], score=hypotheses[place].score + WEIGHT * answer.hypotheses[0].score
+        )
         for place, answer in zip(legible, answers, strict=True)
     }
     # A copy predicts its text best, so a copy is first only if the search has put it there.
@@ -113,23 +139,34 @@ async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg
     order = [best, *[place for place in order if place != best]]
     context.metrics.reranked.labels("other" if order[0] else "search").inc()
     first = draft.answer.timings
-    slowest = max([answer.timings for answer in answers], key=lambda each: each.queue + each.encode + each.decode)
+    slowest = max(
+        [answer.timings for answer in answers],
+        key=lambda each: each.queue + each.encode + each.decode,
+    )
     timings = replace(
         first,
         queue=first.queue + slowest.queue,
         encode=first.encode + slowest.encode,
         decode=first.decode + slowest.decode,
     )
-    return replace(draft, answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings))
+    return replace(
+        draft,
+        answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings),
+    )
 
 
 async def small(context: SentenceContext, draft: Draft) -> Draft:
     """Reads a short text with a small first letter too.
 
-    Models are trained on sentences, where most words begin with a small letter. Alone and with a capital, as in the menus
-    of programs, they are rare: a model may copy `Next` and translate `next`."""
+    Models are trained on sentences, where most words begin with a small letter. Alone and with a
+    capital, as in the menus of programs, they are rare: a model may copy `Next` and translate
+    `next`."""
     segment = draft.segment
-    if segment.read.count(" ") >= WORDS or not may_begin_small(segment) or draft.score(context.options) >= UNSURE:
+    if (
+        segment.read.count(" ") >= WORDS
+        or not may_begin_small(segment)
+        or draft.score(context.options) >= UNSURE
+    ):
         return draft
     other = await decoded(context, "small", with_small_first_letter(segment, context.leg))
     margin = GAIN_OVER_COPY if draft.text.casefold() == segment.read.casefold() else GAIN
@@ -137,7 +174,8 @@ async def small(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def may_begin_small(segment: Segment) -> bool:
-    """Returns whether a segment is short and only its first letter is a capital that may be small."""
+    """Returns whether a segment is short and only its first letter is a capital that may be
+    small."""
     read = segment.read
     longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
     if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
@@ -149,15 +187,23 @@ def may_begin_small(segment: Segment) -> bool:
 def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
     """Returns a segment that may begin small, with a small first letter in what the model reads."""
     small = segment.read[0].lower() + segment.read[1:]
-    return replace(segment, ids=leg.encode_ids(small), reading=segment.reading._replace(text=small), small_first=True)
+    return replace(
+        segment,
+        ids=leg.encode_ids(small),
+        reading=segment.reading._replace(text=small),
+        small_first=True,
+    )
 
 
 async def address(context: SentenceContext, draft: Draft) -> Draft:
-    """Searches a wider beam for a translation that addresses its reader in the form that the leg's symbol requests."""
+    """Searches a wider beam for a translation that addresses its reader in the form that the leg's
+    symbol requests."""
     leg, options = context.leg, context.request.options
     if form_of_address(draft.text, leg.target) in (None, leg.symbol):
         return draft
-    wider = leg.decoding_options(replace(options, beam_size=ADDRESS_BEAM, hypotheses=ADDRESS_BEAM, rerank=False))
+    wider = leg.decoding_options(
+        replace(options, beam_size=ADDRESS_BEAM, hypotheses=ADDRESS_BEAM, rerank=False)
+    )
     try:
         answer = await context.answer("address", leg, draft.segment.ids, wider)
     except InvalidRequest:  # the beam has more rows than the server has slots
@@ -173,8 +219,8 @@ async def address(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def masked(context: SentenceContext, draft: Draft) -> Draft:
-    """Translates a sentence again whose translation lost or doubled an exact token, with this token masked; if others are then
-    lost, or there are many, with all of them masked."""
+    """Translates a sentence again whose translation lost or doubled an exact token, with this token
+    masked; if others are then lost, or there are many, with all of them masked."""
     leg, best = context.leg, draft
     segment = draft.segment
     if (
@@ -184,7 +230,10 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
     ):
         return draft
     for everything in (False, True):
-        if not everything and sum([each.whole for each in numbers(best.segment.text)]) > MANY_NUMBERS:
+        if (
+            not everything
+            and sum([each.whole for each in numbers(best.segment.text)]) > MANY_NUMBERS
+        ):
             continue
         missing, segment = lost(best.segment, best.text, leg), best.segment
         if missing is None:
@@ -202,8 +251,8 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
-    """Returns what `target`, the translation of what the model read, lacks or doubles; None if it has everything. The list is
-    empty if only stand-ins are missing."""
+    """Returns what `target`, the translation of what the model read, lacks or doubles; None if it
+    has everything. The list is empty if only stand-ins are missing."""
     reading = segment.reading
     visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes], "\n")
     read, written = visible.casefold(), target.casefold()
@@ -213,7 +262,9 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
         word = visible[name.start : name.end].casefold().removesuffix("s")  # of a genitive
         if word.strip() and written.count(word) < read.count(word):
             names.append(name)
-    return [*(found or ()), *names] if found is not None or names or reading.missing(target) else None
+    return (
+        [*(found or ()), *names] if found is not None or names or reading.missing(target) else None
+    )
 
 
 def all_of(segment: Segment, leg: Leg) -> list[Match]:
@@ -223,24 +274,29 @@ def all_of(segment: Segment, leg: Leg) -> list[Match]:
 
 
 def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
-    """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan. The languages of the model do not
-    have this letter, so the word is a name."""
+    """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan. The
+    languages of the model do not have this letter, so the word is a name."""
     tokenizer = leg.model.tokenizer
     if not tokenizer.may_spell(segment.ids):
         return ()
     letters = {
         character
         for character in segment.text
-        if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
+        if character.isalpha()
+        and not character.isascii()
+        and character.lower() not in _RARE_LETTERS
     }
-    spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
+    spelled = {
+        letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))
+    }
     found = words(segment.text) if spelled else ()
     return [word for word in found if not spelled.isdisjoint(segment.text[word.start : word.end])]
 
 
 def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Returns the other translations in order, without those that say the same as the best or an earlier one: with other
-    punctuation, spaces or case of the first and last word, and without those that only add words to the end of the best."""
+    """Returns the other translations in order, without those that say the same as the best or an
+    earlier one: with other punctuation, spaces or case of the first and last word, and without
+    those that only add words to the end of the best."""
     first = _bare_words(best)
     start = [*map(str.casefold, first)]
     seen = {first}
@@ -256,7 +312,10 @@ def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _bare_words(text: str) -> tuple[str, ...]:
-    """Returns the words, or the characters of a script without spaces, with the first and the last in small letters."""
-    words = [part for word in WORD.findall(text) for part in (word if NO_SPACES.search(word) else [word])]
+    """Returns the words, or the characters of a script without spaces, with the first and the last
+    in small letters."""
+    words = [
+        part for word in WORD.findall(text) for part in (word if NO_SPACES.search(word) else [word])
+    ]
     ends = (0, len(words) - 1)
     return tuple([word.casefold() if place in ends else word for place, word in enumerate(words)])

@@ -1,4 +1,5 @@
-"""The served models and the routes between languages. Catalogs are immutable; a reload creates a new one."""
+"""The served models and the routes between languages. Catalogs are immutable; a reload creates a
+new one."""
 
 from __future__ import annotations
 
@@ -22,23 +23,25 @@ from server.text.languages import language_name, resolve_language_code
 log = logging.getLogger(__name__)
 AUTO = "auto"
 NO_FORMALITY = (
-    "Target language without forms of address: 'formality' is not supported for given 'target_lang'; prefer_more and "
+    "Target language without forms of address: 'formality' is not supported for given "
+    "'target_lang'; prefer_more and "
     "prefer_less pass without an effect."
 )
-INVISIBLE = (
-    "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
-)
-"""Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
+INVISIBLE = "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+"""Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a
+model turns into letters."""
 _READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»", INVISIBLE)
-"""Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model reads instead."""
+"""Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model
+reads instead."""
 _CHANGED = frozenset(map(chr, _READ_AS))
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`: longer sentences are
-    divided; 0 is `max_length`. `bytes` is the size of the weight files, without the shortlist.
-    `version` changes with the content of the folder, and `key` identifies this content for the workers and the history.
+    """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`:
+    longer sentences are divided; 0 is `max_length`. `bytes` is the size of the weight files,
+    without the shortlist. `version` changes with the content of the folder, and `key` identifies
+    this content for the workers and the history.
     """
 
     name: str
@@ -62,7 +65,8 @@ class ServedModel:
     """None if the folder has no confidence.json for its weights."""
     segment_length: int = 0
     preference: int = 0
-    """Of several models with a pair, one with a larger number comes first, after those that the operator prefers."""
+    """Of several models with a pair, one with a larger number comes first, after those that the
+    operator prefers."""
     shape: tuple[int, int, int] | None = None
     """Layers of the encoder and of the decoder, and heads; None if they are not known."""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -73,7 +77,9 @@ class ServedModel:
         return f"{self.name}@{self.version}"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "segment_length", min(self.segment_length or self.max_length, self.max_length))
+        object.__setattr__(
+            self, "segment_length", min(self.segment_length or self.max_length, self.max_length)
+        )
 
     @property
     def reranked_beam(self) -> int:
@@ -83,7 +89,8 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class FailedModel:
-    """A model that could not be loaded. `retry_at` is when it is tried again, on the monotonic clock."""
+    """A model that could not be loaded. `retry_at` is when it is tried again, on the monotonic
+    clock."""
 
     model: ServedModel
     error: str
@@ -104,16 +111,19 @@ class Leg:
     source: str
     target: str
     symbol: str = ""
-    """The form of address of the translation (`model.symbols`); empty for that which the model chooses."""
+    """The form of address of the translation (`model.symbols`); empty for that which the model
+    chooses."""
 
     @property
     def first_token(self) -> int | None:
-        """The token that the model's targets in this language begin with, and that is not part of them."""
+        """The token that the model's targets in this language begin with, and that is not part of
+        them."""
         return self.model.tokenizer.first_token(self.target)
 
     @property
     def limits(self) -> DirectionLimits | None:
-        """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
+        """The fitted numbers of the direction, for checks of its translations; None for a model
+        without them."""
         confidence = self.model.confidence
         return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
 
@@ -125,7 +135,9 @@ class Leg:
 
     def encode_ids(self, text: str) -> tuple[int, ...]:
         """Returns only the ids of `encode`."""
-        return self.model.tokenizer.encode_ids(readable(text), self.target, self.source, self.symbol)
+        return self.model.tokenizer.encode_ids(
+            readable(text), self.target, self.source, self.symbol
+        )
 
     @property
     def reverse(self) -> Leg | None:
@@ -134,13 +146,18 @@ class Leg:
         return Leg(self.model, self.target, self.source) if known else None
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,
-        the first token. `rerank` is kept only where there will be several hypotheses and a reverse direction, and widens
-        the beam."""
+        """Returns the options of a request with what the model adds: its beam width and length
+        penalty if none are set, the first token. `rerank` is kept only where there will be several
+        hypotheses and a reverse direction, and widens the beam."""
         if options.rerank:
             options = self._for_reranking(options)
-        chosen, first_token = options.with_defaults(self.model.beam_size, self.model.generation), self.first_token
-        return chosen if first_token is None else dataclasses.replace(chosen, first_token=first_token)
+        chosen, first_token = (
+            options.with_defaults(self.model.beam_size, self.model.generation),
+            self.first_token,
+        )
+        return (
+            chosen if first_token is None else dataclasses.replace(chosen, first_token=first_token)
+        )
 
     def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:
         beam = max(options.beam_size or self.model.reranked_beam, options.hypotheses)
@@ -155,19 +172,23 @@ def readable(text: str) -> str:
 
 
 def _with_places_in(text: str, encoding: Encoding) -> Encoding:
-    """Returns the encoding of a text without its invisible characters, with the offsets in the text itself."""
+    """Returns the encoding of a text without its invisible characters, with the offsets in the text
+    itself."""
     places = [i for i, character in enumerate(text) if character not in INVISIBLE] + [len(text)]
     offsets = [
-        (places[start], places[end - 1] + 1) if start < end else (places[start] if start else 0,) * 2
+        (places[start], places[end - 1] + 1)
+        if start < end
+        else (places[start] if start else 0,) * 2
         for start, end in encoding.offsets
     ]
     return dataclasses.replace(encoding, offsets=tuple(offsets))
 
 
 class ModelCatalog:
-    """Languages, pairs and routes of a set of models. If several models have a pair, the first is used: in the order of the
-    names in `prefer`, then by their own preference, then by name. `failed` models could not be loaded: nothing is translated
-    with them, and a request that only they could translate raises ModelFailed.
+    """Languages, pairs and routes of a set of models. If several models have a pair, the first is
+    used: in the order of the names in `prefer`, then by their own preference, then by name.
+    `failed` models could not be loaded: nothing is translated with them, and a request that only
+    they could translate raises ModelFailed.
 
     A pair without a model is translated through one pivot language, English if possible.
     """
@@ -182,14 +203,19 @@ class ModelCatalog:
         self.prefer = tuple(prefer)
         self.failed = tuple(failed)
         self.check_pending = check_pending
-        """Raises Unavailable where a model from a language, to a language or for a pair is being downloaded, and returns a
-        sentence where its download failed. Called before a language or a pair is refused."""
+        """Raises Unavailable where a model from a language, to a language or for a pair is being
+        downloaded, and returns a sentence where its download failed. Called before a language or a
+        pair is refused."""
         rank = {name: number for number, name in enumerate(self.prefer)}
         self.models = tuple(
-            sorted(models, key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name))
+            sorted(
+                models,
+                key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name),
+            )
         )
         self._only: dict[str, ModelCatalog] = {}
-        # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are not listed.
+        # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are
+        # not listed.
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
         near: dict[str, frozenset[str]] = {}
         for _, table in self._tables:
@@ -202,15 +228,23 @@ class ModelCatalog:
         self.known_sources = tuple(sorted(frozenset(near).union(*lost)))
         """The source languages of all models, also of those that could not be loaded."""
         # The targets of a model of 200 languages are one set, which is united once.
-        reached = {source: {near[target] for target in targets if target in near} for source, targets in near.items()}
-        self._targets = {source: tuple(sorted(near[source].union({source}, *sets))) for source, sets in reached.items()}
-        described = [(model.key, model.pairs, model.max_length, model.beam_size) for model in self.models]
+        reached = {
+            source: {near[target] for target in targets if target in near}
+            for source, targets in near.items()
+        }
+        self._targets = {
+            source: tuple(sorted(near[source].union({source}, *sets)))
+            for source, sets in reached.items()
+        }
+        described = [
+            (model.key, model.pairs, model.max_length, model.beam_size) for model in self.models
+        ]
         self.fingerprint = hashlib.sha256(repr(described).encode()).hexdigest()
         """A hash of the content of all models, for the keys of the result cache."""
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """Returns the languages that a source can be translated to, directly or through a pivot. It includes the
-        source."""
+        """Returns the languages that a source can be translated to, directly or through a pivot. It
+        includes the source."""
         return self._targets.get(source, ())
 
     def source(self, code: str) -> str:
@@ -221,12 +255,15 @@ class ModelCatalog:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
         return self._served(code, self.languages, "target")
 
-    def route(self, source: str, target: str, formality: str | None = None, required: bool = False) -> tuple[Leg, ...]:
-        """Returns the legs from one language to another, by a caller's codes: none for the same language, one, or two through
-        a pivot. The last has the form of address `formality`, if its model knows it.
+    def route(
+        self, source: str, target: str, formality: str | None = None, required: bool = False
+    ) -> tuple[Leg, ...]:
+        """Returns the legs from one language to another, by a caller's codes: none for the same
+        language, one, or two through a pivot. The last has the form of address `formality`, if its
+        model knows it.
 
-        Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and InvalidRequest without a
-        form of address that is `required`.
+        Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and
+        InvalidRequest without a form of address that is `required`.
         """
         try:
             target, source = self.target(target), self.source(source)
@@ -256,20 +293,30 @@ class ModelCatalog:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
         reason = self.check_pending(source, target)
         if self.failed:
-            every = ModelCatalog([*self.models, *[failed.model for failed in self.failed]], self.prefer)
+            every = ModelCatalog(
+                [*self.models, *[failed.model for failed in self.failed]], self.prefer
+            )
             keys = {leg.model.key for leg in every._legs(source, target)}
             self.check_failed(lambda model: model.key in keys)
         goal, origin = [f"{language_name(code)} ({code})" for code in (target, source)]
-        raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}", reason=reason)
+        raise UnsupportedLanguage(
+            f"{goal} is not available as a target language from {origin}", reason=reason
+        )
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
-        need two models, the beam is the widest of all models."""
+        """Returns the options for the model between two codes. If the codes need to be resolved or
+        detected first, or need two models, the beam is the widest of all models."""
         if model := self.direct(source, target):
             return Leg(model, source, target).decoding_options(options)
-        stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
+        stated = [
+            model.reranked_beam if options.rerank else model.beam_size for model in self.models
+        ]
         widest = options.with_defaults(max(stated, default=1))
-        return dataclasses.replace(widest, rerank=False) if widest.beam_size == 1 and options.rerank else widest
+        return (
+            dataclasses.replace(widest, rerank=False)
+            if widest.beam_size == 1 and options.rerank
+            else widest
+        )
 
     def only(self, name: str) -> ModelCatalog:
         """Returns the catalog of one model. Raises InvalidRequest for a name that no model has."""
@@ -278,7 +325,9 @@ class ModelCatalog:
             if model is None:
                 self.check_failed(lambda model: model.name == name)
                 names = ", ".join(model.name for model in self.models)
-                raise InvalidRequest(f"There is no model {printable_code(name)}; there are {names}.")
+                raise InvalidRequest(
+                    f"There is no model {printable_code(name)}; there are {names}."
+                )
             self._only[name] = ModelCatalog([model])
         return self._only[name]
 
@@ -287,11 +336,14 @@ class ModelCatalog:
         return (pair for pair in sorted(model.pairs) if self.direct(*pair) is model)
 
     def check_order(self, names: Iterable[str]) -> None:
-        """Logs a warning for each of these models that is never used because others come first, and for unknown names in
-        `prefer`."""
+        """Logs a warning for each of these models that is never used because others come first, and
+        for unknown names in `prefer`."""
         for model in self.models:
             if model.name in names and next(self.served_pairs(model), None) is None:
-                log.warning("model %s serves no language pair, as others come first; name it in --prefer", model.name)
+                log.warning(
+                    "model %s serves no language pair, as others come first; name it in --prefer",
+                    model.name,
+                )
         failed = {failed.model.name for failed in self.failed}
         for name in set(self.prefer).difference(failed, (model.name for model in self.models)):
             log.warning("--prefer names %s, and there is no such model", name)
@@ -314,9 +366,14 @@ class ModelCatalog:
         language = code if code in served else resolve_language_code(code, served)
         if language is None:
             side = int(role == "target")
-            self.check_failed(lambda model: bool(resolve_language_code(code, {pair[side] for pair in model.pairs})))
+            self.check_failed(
+                lambda model: bool(
+                    resolve_language_code(code, {pair[side] for pair in model.pairs})
+                )
+            )
             raise UnsupportedLanguage(
-                f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
+                f"{printable_code(code)} is not supported as {role} language; served: "
+                f"{', '.join(served)}.",
                 printable_code(code).strip("'"),
                 role,
                 self.check_pending(*((code, None) if role == "source" else (None, code))),
@@ -327,16 +384,19 @@ class ModelCatalog:
         """Returns the first model that translates a pair."""
         if source == target:
             return None
-        return next((model for model, table in self._tables if target in table.get(source, ())), None)
+        return next(
+            (model for model, table in self._tables if target in table.get(source, ())), None
+        )
 
 
 def wider_beam(beam: int) -> int:
-    """Returns the beam width of a retry, or of a list for reranking: twice the width of the first decoding, at least 4
-    and at most 16, and never smaller than the first."""
+    """Returns the beam width of a retry, or of a list for reranking: twice the width of the first
+    decoding, at least 4 and at most 16, and never smaller than the first."""
     return max(beam, min(16, max(4, 2 * beam)))
 
 
 def printable_code(code: str) -> str:
-    """Returns a caller's language code for an error message: shortened, without control characters, quoted."""
+    """Returns a caller's language code for an error message: shortened, without control characters,
+    quoted."""
     printable = "".join(character for character in code[:20] if character.isprintable())
     return repr(printable)

@@ -1,7 +1,8 @@
-"""Checks the translation of a sentence: flags that say what may be wrong with it, and its confidence.
+"""Checks the translation of a sentence: flags that say what may be wrong with it, and its
+confidence.
 
-Every sentence is checked by its text and its scores. In a `thorough` request its attention is checked too, in one more pass of
-the model over the sentence.
+Every sentence is checked by its text and its scores. In a `thorough` request its attention is
+checked too, in one more pass of the model over the sentence.
 """
 
 from __future__ import annotations
@@ -15,22 +16,32 @@ from model.search.repetition import has_loop
 from server.engine.ipc.messages import Look
 from server.text.exact_tokens import lost_numbers
 from server.text.languages import LATIN, is_evidently_in, scripts_of
-from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
+from server.text.translation_checks import (
+    ends_early,
+    is_copied,
+    may_repeat,
+    ordinary_words,
+    repeats,
+)
 from server.translation.alignment import Attend
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.types import FAULTS, Flag
 
 SHORT = -0.7
-"""Logarithm of target tokens per source token below which a target is short, for models without a calibration."""
+"""Logarithm of target tokens per source token below which a target is short, for models without a
+calibration."""
 LEAST_WORDS, LEAST_LETTERS = 5, 24
 """Words and letters, without names and quotations, of which the language is checked."""
 LEAST_COVERED_TOKENS = 8
-"""Source tokens of a sentence whose attention is checked. Shorter sentences have no gap that is large enough."""
+"""Source tokens of a sentence whose attention is checked. Shorter sentences have no gap that is
+large enough."""
 MOST_CELLS = 20_000
-"""Source tokens times target tokens of a sentence whose attention is checked: a model may have a thousand such maps."""
+"""Source tokens times target tokens of a sentence whose attention is checked: a model may have a
+thousand such maps."""
 UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"})
-"""Scripts without spaces between words. The words of a source in them are not known, so its gaps are not measured."""
+"""Scripts without spaces between words. The words of a source in them are not known, so its gaps
+are not measured."""
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -38,7 +49,9 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     leg, segment, best = context.leg, draft.segment, draft.answer.hypotheses[0]
     source, target, limits = segment.text, draft.finished[0].text, leg.limits
     flags = set(draft.flags)
-    is_short = length_ratio(len(best.token_scores), len(segment.ids)) < (limits.short if limits else SHORT)
+    is_short = length_ratio(len(best.token_scores), len(segment.ids)) < (
+        limits.short if limits else SHORT
+    )
     at_limit = best.finish_reason == "length" or len(best.token_scores) >= leg.model.max_length
     if at_limit or (is_short and ends_early(source, target, leg.target)):
         flags.add("truncated")
@@ -53,7 +66,11 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("number")
     if limits and context.request.thorough:
         gap = await attention_gap(
-            leg, segment.read, segment.ids, best.tokens, partial(context.attention, segment.ids, best.tokens)
+            leg,
+            segment.read,
+            segment.ids,
+            best.tokens,
+            partial(context.attention, segment.ids, best.tokens),
         )
         if gap is not None and gap > limits.gap:
             flags.add("omission")
@@ -68,8 +85,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
-    """Returns whether a text is certainly in another language. Only the ordinary words of a text that is not evidently in
-    its language are looked at; short texts never are in another one."""
+    """Returns whether a text is certainly in another language. Only the ordinary words of a text
+    that is not evidently in its language are looked at; short texts never are in another one."""
     if len(text) < LEAST_LETTERS or is_evidently_in(text, language) or not _is_enough(text):
         return False
     text = " ".join(ordinary_words(text)) if scripts_of(language) == LATIN else text
@@ -82,19 +99,29 @@ def _is_enough(text: str) -> bool:
 
 
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:
-    """Returns the flag of a target that is its source, or that is certainly in another language than the leg's."""
+    """Returns the flag of a target that is its source, or that is certainly in another language
+    than the leg's."""
     if is_copied(source, target):
-        return None if context.detector.other_language(target, context.leg.target) is None else "copied"
+        return (
+            None
+            if context.detector.other_language(target, context.leg.target) is None
+            else "copied"
+        )
     return "wrong_language" if _is_elsewhere(context, target, context.leg.target) else None
 
 
 async def attention_gap(
     leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> float | None:
-    """Returns the largest gap in the attention that the words of the text `read`, which the model read as `ids`, received
-    from the translation of these `tokens` (`model.analysis.attention_alignment`), by the answer of `attend`. Returns None if it
-    cannot be measured."""
-    if len(ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED or len(ids) * len(tokens) > MOST_CELLS:
+    """Returns the largest gap in the attention that the words of the text `read`, which the model
+    read as `ids`, received from the translation of these `tokens`
+    (`model.analysis.attention_alignment`), by the answer of `attend`. Returns None if it cannot be
+    measured."""
+    if (
+        len(ids) < LEAST_COVERED_TOKENS
+        or scripts_of(leg.source) & UNSPACED
+        or len(ids) * len(tokens) > MOST_CELLS
+    ):
         return None
     look = Look(leg.model.alignment.chosen(ALIGNMENT, reading=True))
     attention = await attend(look)
@@ -102,4 +129,6 @@ async def attention_gap(
         return None
     encoding = leg.encode(read)
     source = words(read, encoding.pieces, encoding.offsets)
-    return largest_gap(received_attention(reading_map(attention.maps, leg.model.alignment), source, len(tokens)))
+    return largest_gap(
+        received_attention(reading_map(attention.maps, leg.model.alignment), source, len(tokens))
+    )

@@ -1,7 +1,8 @@
-"""Coded text: a `Tagged` as one string with a mark for each code, as texts of documents travel between processes.
+"""Coded text: a `Tagged` as one string with a mark for each code, as texts of documents travel
+between processes.
 
-A mark has the role of its code ("-", "|" if it splits, "=" for a word, "<" and ">" for a pair), its number among the codes of
-its text, its kind, and the equiv of a word.
+A mark has the role of its code ("-", "|" if it splits, "=" for a word, "<" and ">" for a pair), its
+number among the codes of its text, its kind, and the equiv of a word.
 """
 
 from __future__ import annotations
@@ -21,15 +22,21 @@ def coded(tagged: Tagged) -> str:
     parts: list[str] = []
     done = 0
     for number, code in enumerate(tagged.codes):
-        role = "|" if code.splits else "=" if code.word else {"sc": "<", "ec": ">"}.get(code.role, "-")
+        role = (
+            "|" if code.splits else "=" if code.word else {"sc": "<", "ec": ">"}.get(code.role, "-")
+        )
         word = f" {code.equiv.translate(_RESERVED)}" if code.word else ""
-        parts += tagged.text[done : code.start].translate(_RESERVED), f"\x02{role}{number} {code.kind}{word}\x03"
+        parts += (
+            tagged.text[done : code.start].translate(_RESERVED),
+            f"\x02{role}{number} {code.kind}{word}\x03",
+        )
         done = code.end
     return "".join((*parts, tagged.text[done:].translate(_RESERVED)))
 
 
 def decoded(text: str) -> Tagged:
-    """Returns a coded text with its codes, whose data are their marks. An end without a start stands alone."""
+    """Returns a coded text with its codes, whose data are their marks. An end without a start
+    stands alone."""
     builder, parts = Builder(), MARK.split(text)
     builder.text(parts[0], parts[0])
     for mark, role, _, kind, equiv, following in zip(*[iter(parts[1:])] * 6, strict=True):
@@ -53,4 +60,9 @@ def pieces(text: str) -> Iterator[str | int]:
 
 def written(text: str, codes: Sequence[Code], escape: Callable[[str], str] = str) -> str:
     """Returns a coded text with the data of these codes in place of its marks."""
-    return "".join([escape(piece) if isinstance(piece, str) else codes[piece].data or "" for piece in pieces(text)])
+    return "".join(
+        [
+            escape(piece) if isinstance(piece, str) else codes[piece].data or ""
+            for piece in pieces(text)
+        ]
+    )

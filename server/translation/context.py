@@ -1,4 +1,5 @@
-"""The context in which a sentence is translated, and the draft that each step receives and returns."""
+"""The context in which a sentence is translated, and the draft that each step receives and
+returns."""
 
 from __future__ import annotations
 
@@ -29,16 +30,29 @@ COPIED = JobResult(0)
 
 
 Form = Literal[
-    "beam", "list", "reverse", "small", "address", "masked", "terms", "bare", "parts", "links", "attention", "wider"
+    "beam",
+    "list",
+    "reverse",
+    "small",
+    "address",
+    "masked",
+    "terms",
+    "bare",
+    "parts",
+    "links",
+    "attention",
+    "wider",
 ]
-"""In what way a sentence is decoded: `server.translation.sentence.declared` says which of them, and with how many rows."""
+"""In what way a sentence is decoded: `server.translation.sentence.declared` says which of them, and
+with how many rows."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A translation of a segment between two steps. `segment` is the form of it that the model read, and `text` is its
-    best translation as the model wrote it. A copied draft has no hypotheses. `finished` are the final texts of the
-    hypotheses with their codes; the flags and confidence are those of the `Sentence`."""
+    """A translation of a segment between two steps. `segment` is the form of it that the model
+    read, and `text` is its best translation as the model wrote it. A copied draft has no
+    hypotheses. `finished` are the final texts of the hypotheses with their codes; the flags and
+    confidence are those of the `Sentence`."""
 
     segment: Segment
     answer: JobResult
@@ -57,7 +71,8 @@ class Draft:
         return tuple([each.text for each in self.finished])
 
     def respelled(self, targets: Sequence[str]) -> Draft:
-        """Returns the draft with other spellings of its final texts, whose codes keep their places."""
+        """Returns the draft with other spellings of its final texts, whose codes keep their
+        places."""
         pairs = zip(self.finished, targets, strict=True)
         return replace(self, finished=tuple([each.respelled(text) for each, text in pairs]))
 
@@ -67,10 +82,12 @@ class Draft:
         return self.answer.hypotheses[0].tokens
 
     def score(self, options: DecodingOptions) -> float:
-        """Returns the score of the search: the log-probability of the best hypothesis divided by the length penalty.
-        (`Hypothesis.score` may be that of both directions.)"""
+        """Returns the score of the search: the log-probability of the best hypothesis divided by
+        the length penalty. (`Hypothesis.score` may be that of both directions.)"""
         scores = self.answer.hypotheses[0].token_scores
-        return normalize(math.fsum(scores), max(1, len(scores)) + (options.first_token is not None), options)
+        return normalize(
+            math.fsum(scores), max(1, len(scores)) + (options.first_token is not None), options
+        )
 
     def sentence(self) -> Sentence:
         """Returns the result."""
@@ -83,10 +100,11 @@ class Draft:
 
 @dataclass(slots=True, eq=False)
 class SentenceContext:
-    """One segment with the model of its leg, the request (its options, its caller), and `translate`, which translates the
-    arms of its messages. `options` and `best` are those of the request with what the model adds: of all hypotheses, and
-    of the best one. `declared` are the most rows of each form in which the sentence may be decoded, and `spent` those that
-    were. `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
+    """One segment with the model of its leg, the request (its options, its caller), and
+    `translate`, which translates the arms of its messages. `options` and `best` are those of the
+    request with what the model adds: of all hypotheses, and of the best one. `declared` are the
+    most rows of each form in which the sentence may be decoded, and `spent` those that were.
+    `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
 
     segment: Segment
     leg: Leg
@@ -120,8 +138,8 @@ class SentenceContext:
         prefix: tuple[int, ...] = (),
         target: tuple[int, ...] | None = None,
     ) -> Draft:
-        """Translates a form of the segment. The translation begins with the tokens of `prefix`; a whole `target` is only
-        scored. A segment without ids is copied."""
+        """Translates a form of the segment. The translation begins with the tokens of `prefix`; a
+        whole `target` is only scored. A segment without ids is copied."""
         if not segment.ids:
             return Draft(segment, COPIED)
         options, best = self.options, self.best
@@ -135,7 +153,9 @@ class SentenceContext:
             answer = await self.answer(form, self.leg, segment.ids, best)
         if best.hypotheses < options.hypotheses and target is None:
             # A longer list is searched further, and may have another best translation.
-            wider = await self.answer("list" if form == "beam" else form, self.leg, segment.ids, options)
+            wider = await self.answer(
+                "list" if form == "beam" else form, self.leg, segment.ids, options
+            )
             others = list(wider.hypotheses)
             for known in answer.hypotheses:
                 if same := [each for each in others if each.tokens == known.tokens]:
@@ -144,19 +164,28 @@ class SentenceContext:
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-        """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
-        return await sentence_links(self.leg, read, ids, tokens, partial(self.attention, ids, tokens, form="links"))
+        """Returns links between a text that the model read as `ids` and that of the `tokens` it
+        wrote."""
+        return await sentence_links(
+            self.leg, read, ids, tokens, partial(self.attention, ids, tokens, form="links")
+        )
 
     async def attention(
         self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look, form: Form = "attention"
     ) -> JobResult | None:
-        """Returns what the `look` asks for of the pass over the tokens of a translation of `ids`; None if that failed."""
+        """Returns what the `look` asks for of the pass over the tokens of a translation of `ids`;
+        None if that failed."""
         self.spend(form, 1)
         options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
         try:
-            return await self.engine.answer(self.leg.model, ids, options, look, charged=self.charged)
+            return await self.engine.answer(
+                self.leg.model, ids, options, look, charged=self.charged
+            )
         except AttentiveError as error:
-            log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
+            log.warning(
+                "a sentence is neither aligned nor checked by attention because that failed: %s",
+                error.message,
+            )
             return None
 
     @property
@@ -170,8 +199,11 @@ class SentenceContext:
         """Sends one job for the caller and returns the worker's answer."""
         on_progress = self.on_progress if form == "beam" else None
         self.spend(form, 1 if options.target is not None else options.beam_size)
-        # The request's deadline is not part of the job: requests with another deadline may share it.
-        return self.engine.answer(leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress)
+        # The request's deadline is not part of the job: requests with another deadline may share
+        # it.
+        return self.engine.answer(
+            leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress
+        )
 
     def spend(self, form: Form, rows: int) -> None:
         """Counts rows of a form. Raises RuntimeError if they were not declared."""

@@ -1,5 +1,6 @@
-"""Finishes a translation: its codes, each once, and one that the model dropped at the aligned place; its first letter and last
-mark if it is a part of a sentence; and the spelling of its source."""
+"""Finishes a translation: its codes, each once, and one that the model dropped at the aligned
+place; its first letter and last mark if it is a part of a sentence; and the spelling of its
+source."""
 
 from __future__ import annotations
 
@@ -42,9 +43,13 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the texts of its hypotheses, with all codes, in the case of the segment."""
+    """Returns the draft with the texts of its hypotheses, with all codes, in the case of the
+    segment."""
     segment, decode = draft.segment, context.leg.model.tokenizer.decode
-    if segment.reading.missing(draft.text) and not stand_ins_of(context.leg.model.tokenizer).symbols:
+    if (
+        segment.reading.missing(draft.text)
+        and not stand_ins_of(context.leg.model.tokenizer).symbols
+    ):
         draft = await _without_stand_ins(context, segment)
         segment = draft.segment
     if is_blank(segment.reading, draft.text):
@@ -62,11 +67,16 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     for text in texts:
         written = with_capital_first_letter(text) if segment.small_first else text
         known = links or links_by_position(reading.text, written)
-        finished.append(finish(tagged, reading, written, known, str.upper if reading.capitals else str))
+        finished.append(
+            finish(tagged, reading, written, known, str.upper if reading.capitals else str)
+        )
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
     restored = finished[0].restored or len(words) > len(reading.stand_ins)
-    draft.finished, draft.flags = tuple(finished), frozenset({"placeholder_restored"} if restored else ())
+    draft.finished, draft.flags = (
+        tuple(finished),
+        frozenset({"placeholder_restored"} if restored else ()),
+    )
     if tagged is not segment.tagged:
         draft.segment = replace(segment, tagged=tagged)
     return draft
@@ -78,13 +88,20 @@ def is_blank(reading: Reading, target: str) -> bool:
 
 
 async def _copied(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft of a segment of which at most the terms and the arms of messages are translated. An empty translation
-    is less useful than its source."""
+    """Returns the draft of a segment of which at most the terms and the arms of messages are
+    translated. An empty translation is less useful than its source."""
     segment = draft.segment
     tagged = await _with_messages(context, segment)
     text = segment.text
-    written = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in segment.terms]
-    shown = [(code.start, code.end, code.equiv) for code in tagged.codes if code.equiv != text[code.start : code.end]]
+    written = [
+        (term.start, term.end, form(term, text, is_start(text, term.start)))
+        for term in segment.terms
+    ]
+    shown = [
+        (code.start, code.end, code.equiv)
+        for code in tagged.codes
+        if code.equiv != text[code.start : code.end]
+    ]
     finished = unchanged(tagged)
     if written or shown:
         edits = sorted([*written, *shown])
@@ -97,8 +114,16 @@ async def _copied(context: SentenceContext, draft: Draft) -> Draft:
 
 def _after(edits: Sequence[Edit], start: int, end: int) -> Span:
     """Returns the place of a code after edits, one of which may replace its text."""
-    grown = sum([len(written) - (high - low) for low, high, written in edits if high <= start and low < start])
-    size = next((len(written) for low, high, written in edits if (low, high) == (start, end)), end - start)
+    grown = sum(
+        [
+            len(written) - (high - low)
+            for low, high, written in edits
+            if high <= start and low < start
+        ]
+    )
+    size = next(
+        (len(written) for low, high, written in edits if (low, high) == (start, end)), end - start
+    )
     return start + grown, start + grown + size
 
 
@@ -115,7 +140,10 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
         return message.join([targets[arm.content] for arm in message.segments])
 
     messages = iter(segment.messages)
-    codes = [_with_message(code, translated(next(messages))) if code.flows else code for code in segment.tagged.codes]
+    codes = [
+        _with_message(code, translated(next(messages))) if code.flows else code
+        for code in segment.tagged.codes
+    ]
     return segment.tagged._replace(codes=tuple(codes))
 
 
@@ -131,7 +159,8 @@ def _cased(segment: Segment, text: str) -> str:
 
 
 def with_capital_first_letter(text: str) -> str:
-    """Returns a text with its first letter as a capital, if this is one letter too and no symbol for a code is before it."""
+    """Returns a text with its first letter as a capital, if this is one letter too and no symbol
+    for a code is before it."""
     symbol = SYMBOL.search(text)
     for i, character in enumerate(text[: symbol.start()] if symbol else text):
         if character.isalpha():
@@ -141,16 +170,17 @@ def with_capital_first_letter(text: str) -> str:
 
 
 async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
-    """Returns a translation without the names or numbers that stand for codes: where one is missing, the model may have
-    written another one."""
+    """Returns a translation without the names or numbers that stand for codes: where one is
+    missing, the model may have written another one."""
     bare = masked(segment.tagged, {}, segment.reading.capitals, segment.reading.apart)
     segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
     return await terms.apply(context, await decoded(context, "bare", segment))
 
 
 def _needs_links(segment: Segment) -> bool:
-    """Returns whether a code is between words, and not written as a stand-in, so that its place depends on the words around
-    it. Few words give little order to many codes, which are placed by position."""
+    """Returns whether a code is between words, and not written as a stand-in, so that its place
+    depends on the words around it. Few words give little order to many codes, which are placed by
+    position."""
     reading = segment.reading
     stood_for = {item.number for item in reading.stand_ins}
     codes = [
@@ -166,29 +196,35 @@ def _needs_links(segment: Segment) -> bool:
 
 
 async def as_part(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the first letter and the last mark that the translations have within their sentence.
+    """Returns the draft with the first letter and the last mark that the translations have within
+    their sentence.
 
-    A model begins every text with a capital letter, and may drop the comma at the end of one. Of both spellings after a
-    comma the likelier one is kept: nouns of German and names keep their capital."""
+    A model begins every text with a capital letter, and may drop the comma at the end of one. Of
+    both spellings after a comma the likelier one is kept: nouns of German and names keep their
+    capital."""
     segment = draft.segment
     targets = draft.targets
     if segment.continues and await _begins_small(context, draft):
         start = draft.text[:1]
-        targets = tuple([text[:1].lower() + text[1:] if text[:1] == start else text for text in targets])
+        targets = tuple(
+            [text[:1].lower() + text[1:] if text[:1] == start else text for text in targets]
+        )
     if segment.unfinished:
         targets = tuple([with_mark(text, segment.text) for text in targets])
     return draft.respelled(targets)
 
 
 def with_mark(text: str, source: str) -> str:
-    """Returns the translation of a part that its sentence goes on after, with the mark at the end of its source."""
+    """Returns the translation of a part that its sentence goes on after, with the mark at the end
+    of its source."""
     mark = source[-1:] if source[-1:] in _MARKS else ""
     bare = text.rstrip(".") if not source.endswith(".") and not text.endswith("..") else text
     return bare + mark if bare[-1:].isalnum() else text
 
 
 async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
-    """Returns whether the best translation begins with a capital letter that it would not have within a sentence."""
+    """Returns whether the best translation begins with a capital letter that it would not have
+    within a sentence."""
     segment, leg, text = draft.segment, context.leg, draft.text
     small = text[:1].lower() + text[1:]
     if small == text or len(small) != len(text) or draft.targets[0][:1] != text[:1]:
@@ -204,13 +240,16 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
     tokens = [tuple(encode(_BEFORE + spelling)) for spelling in (text, small)]
     if max(len(within.ids), *[len(each) + 1 for each in tokens]) > leg.model.max_length:
         return False
-    scored = await gather_or_cancel([context.decode("parts", within, target=each) for each in tokens])
+    scored = await gather_or_cancel(
+        [context.decode("parts", within, target=each) for each in tokens]
+    )
     capital, other = [math.fsum(each.answer.hypotheses[0].token_scores) for each in scored]
     return other > capital
 
 
 def with_last_marks(text: str, source: str) -> str:
-    """Returns a translation with the last marks of its source: models write "! ! ! !" in French, and two dots for three."""
+    """Returns a translation with the last marks of its source: models write "! ! ! !" in French,
+    and two dots for three."""
     if source.endswith(("...", "…")) and len(text) - len(text.rstrip(".")) == 2:
         return text + "."
     own, found = _SHOUT.search(source), _SHOUT.search(text)
@@ -220,21 +259,26 @@ def with_last_marks(text: str, source: str) -> str:
 
 
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the spelling of its source. A sentence that is copied stays as it is, but for the separators of
-    one that has no words."""
+    """Returns the draft with the spelling of its source. A sentence that is copied stays as it is,
+    but for the separators of one that has no words."""
     leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
     everything = context.request.localize_numbers
     if may_hold(source) and not draft.copied:
         edits = [half_edits(source, each, leg.target) for each in targets]
         if any(edits):
             draft = replace(
-                draft, finished=tuple([each.edited(some) for each, some in zip(draft.finished, edits, strict=True)])
+                draft,
+                finished=tuple(
+                    [each.edited(some) for each, some in zip(draft.finished, edits, strict=True)]
+                ),
             )
             targets = draft.targets
     targets = tuple([with_last_marks(each, source) for each in targets])
     if may_hold(source) or not source.isascii():
         if not draft.copied or (everything and not draft.flags):
-            targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
+            targets = tuple(
+                [with_formats(source, each, leg.source, leg.target, everything) for each in targets]
+            )
         if not draft.copied:
             targets = tuple([respelled(source, target) for target in targets])
             if primary_subtag(leg.target) == "en":

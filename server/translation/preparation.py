@@ -1,5 +1,5 @@
-"""Prepares texts for translation: detects the language, finds the route, parses HTML, and cuts passages into segments for
-one model: sentences, or parts of sentences that are too long for it."""
+"""Prepares texts for translation: detects the language, finds the route, parses HTML, and cuts
+passages into segments for one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ LONG_CODE = 40
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
+    """One sentence, or a part of one that is too long for the model. A segment without ids is
+    copied.
 
-    `reading` is what the model reads, encoded as `ids`: the text of `tagged` without its codes, with a small first letter
-    if `small_first`. `messages` are those among the codes, in order. `terms` are those of the glossary. The
-    sentence goes on before the segment if it `continues` and after it if it is `unfinished`.
+    `reading` is what the model reads, encoded as `ids`: the text of `tagged` without its codes,
+    with a small first letter if `small_first`. `messages` are those among the codes, in order.
+    `terms` are those of the glossary. The sentence goes on before the segment if it `continues` and
+    after it if it is `unfinished`.
     """
 
     tagged: Tagged
@@ -71,8 +73,8 @@ _Placed = tuple[int, Segment]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentedText:
-    """A text as segments. One at several places is there once, in the order of their first places: at `starts[i]` is the
-    segment number `order[i]`. The text between two segments is copied."""
+    """A text as segments. One at several places is there once, in the order of their first places:
+    at `starts[i]` is the segment number `order[i]`. The text between two segments is copied."""
 
     tagged: Tagged
     leg: Leg
@@ -83,10 +85,14 @@ class SegmentedText:
     @property
     def placed(self) -> list[_Placed]:
         """The segments at their places, in order."""
-        return [(start, self.segments[number]) for start, number in zip(self.starts, self.order, strict=True)]
+        return [
+            (start, self.segments[number])
+            for start, number in zip(self.starts, self.order, strict=True)
+        ]
 
     def join(self, targets: Sequence[Finished]) -> Tagged:
-        """Returns the text with each segment replaced by its target. Each code has the data that it has at its place."""
+        """Returns the text with each segment replaced by its target. Each code has the data that it
+        has at its place."""
         parts = []
         for start, number in zip(self.starts, self.order, strict=True):
             target, end = targets[number], start + len(self.segments[number].text)
@@ -98,8 +104,9 @@ class SegmentedText:
 
 
 def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
-    """Returns a segment with the data and the pairs of the codes [first, last) of its text; those that only the segment has
-    keep theirs, but for the markup in them. Equal segments at several places may have links to different addresses."""
+    """Returns a segment with the data and the pairs of the codes [first, last) of its text; those
+    that only the segment has keep theirs, but for the markup in them. Equal segments at several
+    places may have links to different addresses."""
     own = [code for code in segment.codes if code.kind not in ADDED]
     within = [code.message for code in segment.codes if code.kind in ADDED and code.message]
     if len(own) + sum([len(message.codes) for message in within]) != last - first:
@@ -109,7 +116,9 @@ def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
     def with_data(code: Code) -> Code:
         if code.kind in ADDED:
             message = code.message
-            return code._replace(message=message and message._replace(codes=tuple(map(with_data, message.codes))))
+            return code._replace(
+                message=message and message._replace(codes=tuple(map(with_data, message.codes)))
+            )
         given = next(of_text)
         same = given.message is None and code.equiv == given.equiv
         return code._replace(data=given.data if same else code.data, pair=given.pair)
@@ -119,8 +128,8 @@ def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
 
 @dataclass(slots=True)
 class PreparedText:
-    """One text of a request before its first leg, `segmented` as this leg's model reads it. Without a leg, because source
-    and target language are the same, it is None."""
+    """One text of a request before its first leg, `segmented` as this leg's model reads it. Without
+    a leg, because source and target language are the same, it is None."""
 
     number: int
     text: str
@@ -129,18 +138,25 @@ class PreparedText:
     segmented: SegmentedText | None
 
 
-def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
-    """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest where a route does."""
+def prepare(
+    request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
+) -> list[PreparedText]:
+    """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest where a route
+    does."""
     is_auto = request.source.strip().lower() == AUTO
     tagged = [_scanned(text, request, "" if is_auto else request.source) for text in request.texts]
-    languages: list[tuple[DetectedLanguage | None, str | None]] = [(None, request.source)] * len(tagged)
+    languages: list[tuple[DetectedLanguage | None, str | None]] = [(None, request.source)] * len(
+        tagged
+    )
     if is_auto:
         languages = _detected(tagged, request, catalog, detector)
     prepared = []
     routes: dict[str | None, tuple[Leg, ...]] = {None: ()}
     for number, (detected, source) in enumerate(languages):
         if (route := routes.get(source)) is None:
-            route = catalog.route(source or "", request.target, request.formality, request.formality_required)
+            route = catalog.route(
+                source or "", request.target, request.formality, request.formality_required
+            )
             routes[source] = route
         segmented = segment(tagged[number], route[0], request) if route else None
         prepared.append(PreparedText(number, request.texts[number], detected, route, segmented))
@@ -157,24 +173,39 @@ def _scanned(text: str, request: TranslationRequest, source: str) -> Tagged:
     return plain.scan(tagged, request.do_not_translate)
 
 
-def segment(tagged: Tagged, leg: Leg, request: TranslationRequest, first: bool = True) -> SegmentedText:
-    """Cuts a text into the segments that the leg's model translates. If the leg is not the `first`, the terms of the
-    glossary are already translated, and are kept."""
+def segment(
+    tagged: Tagged, leg: Leg, request: TranslationRequest, first: bool = True
+) -> SegmentedText:
+    """Cuts a text into the segments that the leg's model translates. If the leg is not the `first`,
+    the terms of the glossary are already translated, and are kept."""
     split = request.split or ("all" if request.format == "text" else "punctuation")
-    glossary = request.glossary if first or request.glossary is None else request.glossary.translations
+    glossary = (
+        request.glossary if first or request.glossary is None else request.glossary.translations
+    )
     return segment_tagged(tagged, leg, split, request.do_not_translate, glossary)
 
 
 def _detected(
-    texts: Sequence[Tagged], request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
+    texts: Sequence[Tagged],
+    request: TranslationRequest,
+    catalog: ModelCatalog,
+    detector: LanguageDetector,
 ) -> list[tuple[DetectedLanguage | None, str | None]]:
-    """Returns the detected language of each text, and the one that it is translated from. A text that is in no served
-    language, or has no letters, is copied."""
+    """Returns the detected language of each text, and the one that it is translated from. A text
+    that is in no served language, or has no letters, is copied."""
     target = catalog.target(request.target)
-    samples = [" ".join([part.text for part in text.passages()]) if text.codes else text.text for text in texts]
+    samples = [
+        " ".join([part.text for part in text.passages()]) if text.codes else text.text
+        for text in texts
+    ]
     best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted)]
     return [
-        (guess, guess.language if guess.confidence and guess.language in catalog.known_sources else None)
+        (
+            guess,
+            guess.language
+            if guess.confidence and guess.language in catalog.known_sources
+            else None,
+        )
         for guess in best
     ]
 
@@ -185,13 +216,19 @@ def segment_text(text: str, leg: Leg) -> SegmentedText:
 
 
 def segment_tagged(
-    tagged: Tagged, leg: Leg, split: Split = "all", kept: tuple[str, ...] = (), glossary: TermIndex | None = None
+    tagged: Tagged,
+    leg: Leg,
+    split: Split = "all",
+    kept: tuple[str, ...] = (),
+    glossary: TermIndex | None = None,
 ) -> SegmentedText:
-    """Cuts a text into segments that the leg's model can read, and encodes them. The words of `kept` are not translated in
-    the arms of messages either."""
+    """Cuts a text into segments that the leg's model can read, and encodes them. The words of
+    `kept` are not translated in the arms of messages either."""
     cutter = _Cutter(leg, split, kept, glossary)
     parts = sentences.split(tagged, leg.source, split, glossary, leg.model.tokenizer)
-    return _segmented(tagged, leg, chain.from_iterable(cutter.each(parts, leg.model.segment_length)))
+    return _segmented(
+        tagged, leg, chain.from_iterable(cutter.each(parts, leg.model.segment_length))
+    )
 
 
 def _segmented(tagged: Tagged, leg: Leg, placed: Iterable[_Placed]) -> SegmentedText:
@@ -222,27 +259,34 @@ class _Cutter:
             yield [(sentence.start + at, segment) for at, segment in segments]
 
     def segments(self, sentence: sentences.Sentence, limit: int) -> list[_Placed]:
-        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model, with
-        their places in the sentence."""
+        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too
+        long for the model, with their places in the sentence."""
         leg, tagged = self.leg, sentence.tagged
         text = tagged.text
-        if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
+        if (
+            len(text) > LONGEST_READ
+            and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1
+        ):
             return self._parts(parts, limit)
         segment = encoded(Segment(tagged, terms=sentence.terms), tagged, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            segment.messages = tuple([self.message(code) for code in segment.tagged.codes if code.flows])
+            segment.messages = tuple(
+                [self.message(code) for code in segment.tagged.codes if code.flows]
+            )
             return [(0, segment)]
         long = [span for span in exact_tokens(text) if span.end - span.start >= LONG_CODE]
         if (masked := with_codes(segment, long, leg)) is not None:
             return self.segments(sentence._replace(tagged=masked.tagged), limit)
         encoding = leg.encode(text if tagged.codes else segment.read)
-        # The language tag and the end of sentence have empty offsets. They are part of every segment.
+        # The language tag and the end of sentence have empty offsets. They are part of every
+        # segment.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(text) == 1:
             return [(0, Segment(tagged, terms=sentence.terms))]
         parts = sentence.cut(starts, room)
-        # A part can have more tokens than within its sentence. It is then cut again with half the limit.
+        # A part can have more tokens than within its sentence. It is then cut again with half the
+        # limit.
         finer = limit if len(parts) > 1 else limit // 2
         return self._parts(parts, finer)
 
@@ -267,11 +311,12 @@ class _Cutter:
 
 
 def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment | None:
-    """Returns the segment with further codes, as far as they do not overlap its codes and terms in part; None if there are
-    none."""
+    """Returns the segment with further codes, as far as they do not overlap its codes and terms in
+    part; None if there are none."""
     tagged = segment.tagged
     taken = [(term.start, term.end) for term in segment.terms]
-    taken += [(tagged.codes[number].start,) * 2 for number in segment.reading.apart]  # two words are no token
+    # two words are no token
+    taken += [(tagged.codes[number].start,) * 2 for number in segment.reading.apart]
     inside: list[Span] = []
     for code in tagged.codes:
         is_within = bool(code.word) and code.message is None and tagged.is_text(code)
@@ -297,8 +342,8 @@ def _holds(code: Span, span: Span) -> bool:
 
 
 def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
-    """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if nothing else is left to
-    translate."""
+    """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if
+    nothing else is left to translate."""
     tokenizer = leg.model.tokenizer
 
     def with_reading(tagged: Tagged) -> Segment:
@@ -308,7 +353,14 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()
         return Segment(
-            tagged, ids, reading, segment.messages, terms, segment.small_first, segment.continues, segment.unfinished
+            tagged,
+            ids,
+            reading,
+            segment.messages,
+            terms,
+            segment.small_first,
+            segment.continues,
+            segment.unfinished,
         )
 
     made = with_reading(tagged)
@@ -319,7 +371,14 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
 
 
 def _outside(terms: Sequence[TermMatch], codes: Sequence[Code]) -> tuple[TermMatch, ...]:
-    """Returns the terms that are not within a code: a word that is joined to one is kept with it."""
+    """Returns the terms that are not within a code: a word that is joined to one is kept with
+    it."""
     spans = [(code.start, code.end) for code in codes if code.start < code.end]
     before = [bisect_left(spans, (term.end, 0)) for term in terms]
-    return tuple([term for term, n in zip(terms, before, strict=True) if not n or spans[n - 1][1] <= term.start])
+    return tuple(
+        [
+            term
+            for term, n in zip(terms, before, strict=True)
+            if not n or spans[n - 1][1] <= term.start
+        ]
+    )

@@ -1,8 +1,10 @@
-"""The result cache of one server: translations of whole texts in memory, and in Redis for all servers of one `--state`.
+"""The result cache of one server: translations of whole texts in memory, and in Redis for all
+servers of one `--state`.
 
-A key is the SHA-256 of a text and of everything else that its translation depends on; it holds no text. It covers the
-content of all models, how their workers compute, the version of the server, and every field of the request that is not in
-NOT_KEYED, so that a new field is covered without a change here.
+A key is the SHA-256 of a text and of everything else that its translation depends on; it holds no
+text. It covers the content of all models, how their workers compute, the version of the server, and
+every field of the request that is not in NOT_KEYED, so that a new field is covered without a change
+here.
 """
 
 from __future__ import annotations
@@ -37,31 +39,35 @@ NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "sto
 _SPECIAL = frozenset({"accepted", "glossary"})
 """Fields of which only a part, or something made of them, is in the key."""
 KEYED_SETTINGS = ("slots", "shortlist")
-"""Settings of a server that can change its translations. A retry needs a wide beam, which few slots do not allow."""
+"""Settings of a server that can change its translations. A retry needs a wide beam, which few slots
+do not allow."""
 _plain_values = attrgetter(
     *[field.name for field in fields(TranslationRequest) if field.name not in NOT_KEYED | _SPECIAL]
 )
 _ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
-"""Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a tuple."""
+"""Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a
+tuple."""
 NOTED = 50_000
 MOST_SENTENCES = 5_000
 """Sentences of a translation that is kept."""
 NAME = "cache"
 LARGEST, UNWRITTEN = 1_000_000, 16_000_000
-"""Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they are not shared."""
+"""Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they
+are not shared."""
 BATCH = 100
 """Translations that are written to Redis at once."""
 JSON = TypeAdapter(Translation)
 
 
 class ResultCache:
-    """Keeps translations of about `cache_bytes`, each for `cache_seconds` on the monotonic `clock`. The least recently used
-    one is dropped first. Of several `processes` each has its part of the bytes.
+    """Keeps translations of about `cache_bytes`, each for `cache_seconds` on the monotonic `clock`.
+    The least recently used one is dropped first. Of several `processes` each has its part of the
+    bytes.
 
     `hits` and `misses` count texts. Belongs to one event loop.
 
-    A whole text is the unit, because a hit then skips everything. Servers with the same `store` share their results: they
-    are written at every beat of the store, and a failure is a miss.
+    A whole text is the unit, because a hit then skips everything. Servers with the same `store`
+    share their results: they are written at every beat of the store, and a failure is a miss.
     """
 
     def __init__(
@@ -74,7 +80,11 @@ class ResultCache:
         self.hits = self.misses = self.shared_hits = 0
         self.bytes = 0
         self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
-        self._limit, self._seconds, self._clock = settings.cache_bytes // processes, settings.cache_seconds, clock
+        self._limit, self._seconds, self._clock = (
+            settings.cache_bytes // processes,
+            settings.cache_seconds,
+            clock,
+        )
         self._redis_limit = settings.cache_bytes
         self._answered: set[int | None] = set()
         self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
@@ -85,16 +95,20 @@ class ResultCache:
             store.at_every_beat(partial(self._write, store))
 
     def note(self, key: int | None) -> None:
-        """Remembers that a request with this key (`TranslationRequest.key`) was answered; some are forgotten beyond NOTED."""
+        """Remembers that a request with this key (`TranslationRequest.key`) was answered; some are
+        forgotten beyond NOTED."""
         if len(self._answered) >= NOTED:
             self._answered.clear()
         self._answered.add(key)
 
     def noted(self, key: int) -> bool:
-        """Returns whether a request with this key was answered, so that its translations may be here."""
+        """Returns whether a request with this key was answered, so that its translations may be
+        here."""
         return key in self._answered
 
-    def keys(self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]) -> list[bytes]:
+    def keys(
+        self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]
+    ) -> list[bytes]:
         """Returns one key per text of a request. `computation` says how the workers compute."""
         glossary = request.glossary.fingerprint if request.glossary is not None else None
         values = [self._server, catalog.fingerprint, computation, glossary, _plain_values(request)]
@@ -110,8 +124,8 @@ class ResultCache:
         return keys
 
     async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
-        """Returns the translations of those keys that have one, as they were added, by position. With `together` it is
-        all or none."""
+        """Returns the translations of those keys that have one, as they were added, by position.
+        With `together` it is all or none."""
         found: dict[int, Translation] = {}
         for number, key in enumerate(keys):
             if entry := self._entries.get(key):
@@ -121,7 +135,9 @@ class ResultCache:
                     self._entries.move_to_end(key)
                     found[number] = entry[2]
         if self._store is not None and self._store.up and len(found) < len(keys):
-            found |= await self._shared(self._store, {n: key for n, key in enumerate(keys) if n not in found})
+            found |= await self._shared(
+                self._store, {n: key for n, key in enumerate(keys) if n not in found}
+            )
         if together and len(found) < len(keys):
             found = {}
         self.hits += len(found)
@@ -132,11 +148,17 @@ class ResultCache:
         """Returns the translations in Redis, by position, and keeps them in memory."""
         try:
             values = await store.find_all(NAME, [key.hex() for key in keys.values()])
-            found = {n: JSON.validate_json(value) for n, value in zip(keys, values, strict=True) if value is not None}
+            found = {
+                n: JSON.validate_json(value)
+                for n, value in zip(keys, values, strict=True)
+                if value is not None
+            }
         except StateUnreachable:
             return {}
         except ValueError:
-            log.warning("the result cache in Redis holds a value that no server of this version wrote")
+            log.warning(
+                "the result cache in Redis holds a value that no server of this version wrote"
+            )
             return {}
         self.shared_hits += len(found)
         for number, translation in found.items():
@@ -190,6 +212,9 @@ def size_of(translation: Translation) -> int:
     total = _ENTRY
     for sentence in [sentence for leg in translation.legs for sentence in leg.sentences]:
         texts += (sentence.source, sentence.read, *sentence.targets)
-        scores = [len(hypothesis.tokens) + len(hypothesis.token_scores) for hypothesis in sentence.hypotheses]
+        scores = [
+            len(hypothesis.tokens) + len(hypothesis.token_scores)
+            for hypothesis in sentence.hypotheses
+        ]
         total += _SENTENCE + _NUMBER * (len(sentence.ids) + sum(scores))
     return total + sum(map(getsizeof, texts))

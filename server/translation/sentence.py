@@ -1,5 +1,6 @@
-"""Translates the segments of a text. A sentence declares the forms in which it may be decoded, with the most rows of each; one
-candidate is chosen and finished, and nothing decodes that was not declared."""
+"""Translates the segments of a text. A sentence declares the forms in which it may be decoded, with
+the most rows of each; one candidate is chosen and finished, and nothing decodes that was not
+declared."""
 
 from __future__ import annotations
 
@@ -16,17 +17,30 @@ from server.translation.context import Draft, Form, SentenceContext
 from server.translation.terms import FORCED
 from server.translation.types import FAULTS, TranslationRequest
 
-START: Mapping[Form, float] = {"beam": 1.0, "list": 1.0, "reverse": 1.0, "attention": 1.0, "wider": 0.5}
+START: Mapping[Form, float] = {
+    "beam": 1.0,
+    "list": 1.0,
+    "reverse": 1.0,
+    "attention": 1.0,
+    "wider": 0.5,
+}
 """The shares before any sentence was translated; 0 for other forms."""
 RECENT = 1 / 256
 """The weight of a sentence in the share of the declared rows that is used."""
 _NGRAM = 3
 
 
-def declared(request: TranslationRequest, options: DecodingOptions, best: DecodingOptions) -> Mapping[Form, int]:
-    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best` have the widths of its beams:
-    for all hypotheses, and for the best one. Forced tokens, and the attention of a translation, take one row."""
-    beam, hypotheses, terms = best.beam_size, request.options.hypotheses, request.glossary is not None
+def declared(
+    request: TranslationRequest, options: DecodingOptions, best: DecodingOptions
+) -> Mapping[Form, int]:
+    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best`
+    have the widths of its beams: for all hypotheses, and for the best one. Forced tokens, and the
+    attention of a translation, take one row."""
+    beam, hypotheses, terms = (
+        best.beam_size,
+        request.options.hypotheses,
+        request.glossary is not None,
+    )
     reverse = max(candidates.MOST, hypotheses) if best.rerank and beam > 1 else 0
     alone = options.beam_size if options.hypotheses > best.hypotheses else 0
     whole = beam + alone + reverse
@@ -40,30 +54,41 @@ def declared(request: TranslationRequest, options: DecodingOptions, best: Decodi
         forms["terms"] = 3 * ((FORCED + 1) * whole + 1)
         forms["links"] += 3 * (FORCED + 1)
     if request.on_flag == "retry":
-        wider = replace(request, on_flag="mark", thorough=False), retry_options(options), retry_options(best)
+        wider = (
+            replace(request, on_flag="mark", thorough=False),
+            retry_options(options),
+            retry_options(best),
+        )
         forms["wider"] = sum(declared(*wider).values()) + request.thorough
     return forms
 
 
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
-    """Returns the rows that a request chooses for a sentence: of its beam, of reranking, of checks and of a retry."""
-    beams = [options.beam_size, *([retry_options(options).beam_size] if request.on_flag == "retry" else [])]
+    """Returns the rows that a request chooses for a sentence: of its beam, of reranking, of checks
+    and of a retry."""
+    beams = [
+        options.beam_size,
+        *([retry_options(options).beam_size] if request.on_flag == "retry" else []),
+    ]
     reverse = max(candidates.MOST, request.options.hypotheses) if options.rerank else 0
     return sum([beam + reverse * (beam > 1) for beam in beams]) + request.thorough
 
 
 class Shares:
-    """The share of the declared rows of each form that sentences lately used, which is what admission charges."""
+    """The share of the declared rows of each form that sentences lately used, which is what
+    admission charges."""
 
     def __init__(self) -> None:
         self._shares: dict[Form, float] = dict(START)
 
     def rows(self, declared: Mapping[Form, int], look: float = 1.0) -> float:
-        """Returns how many of the declared rows a sentence is expected to need, where the attention of a translation takes
-        as long as `look` rows."""
+        """Returns how many of the declared rows a sentence is expected to need, where the attention
+        of a translation takes as long as `look` rows."""
         shares = self._shares
         used = {form: most * shares[form] for form, most in declared.items() if form in shares}
-        return sum(used.values()) + (look - 1.0) * (used.get("links", 0.0) + used.get("attention", 0.0))
+        return sum(used.values()) + (look - 1.0) * (
+            used.get("links", 0.0) + used.get("attention", 0.0)
+        )
 
     def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
         """Takes the rows of a sentence into account."""
@@ -76,8 +101,9 @@ class Shares:
 
 
 async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
-    """Returns the translation of a segment, with its flags, and notes the rows that it took. One that is probably wrong is only
-    marked, translated again with a wider beam, or replaced by its source, as the request says."""
+    """Returns the translation of a segment, with its flags, and notes the rows that it took. One
+    that is probably wrong is only marked, translated again with a wider beam, or replaced by its
+    source, as the request says."""
     draft = await _chosen(context)
     for flag in draft.flags:
         context.metrics.flagged.labels(flag).inc()
@@ -112,13 +138,17 @@ async def _with_terms(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def _retried(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher score. Tokens that were masked
-    because they had been lost stay masked."""
+    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher
+    score. Tokens that were masked because they had been lost stay masked."""
     wanted, searched = context.request.options.hypotheses, retry_options(context.best)
     options = replace(searched, beam_size=max(searched.beam_size, wanted), hypotheses=wanted)
-    request = replace(context.request, options=options, best_beam=searched.beam_size, on_flag="mark")
+    request = replace(
+        context.request, options=options, best_beam=searched.beam_size, on_flag="mark"
+    )
     decoding, best = [context.leg.decoding_options(given) for given in (options, request.best)]
-    is_masked = draft.segment.reading.stand_ins and any(code.kind == MASKED for code in draft.segment.tagged.codes)
+    is_masked = draft.segment.reading.stand_ins and any(
+        code.kind == MASKED for code in draft.segment.tagged.codes
+    )
     wider = replace(
         context, segment=draft.segment if is_masked else context.segment, request=request, options=decoding, best=best,
         translate=_chosen, declared=declared(request, decoding, best), on_progress=None, spent={},
@@ -129,7 +159,9 @@ async def _retried(context: SentenceContext, draft: Draft) -> Draft:
         return draft
     finally:
         context.spend("wider", sum(wider.spent.values()))
-    before, after = [candidates.Candidate(each, len(each.flags & FAULTS)) for each in (draft, other)]
+    before, after = [
+        candidates.Candidate(each, len(each.flags & FAULTS)) for each in (draft, other)
+    ]
     chosen = candidates.better(before, after, options)
     context.metrics.retried.labels("retry" if chosen is after else "first").inc()
     return chosen.draft

@@ -1,7 +1,8 @@
 """Brings the terms of a glossary into a translation.
 
-If the model has not written a term, the sentence is decoded again. The translation up to the aligned place and the term
-are forced, so that the rest of the sentence fits the term. As a last resort the terms are masked as protected spans.
+If the model has not written a term, the sentence is decoded again. The translation up to the
+aligned place and the term are forced, so that the rest of the sentence fits the term. As a last
+resort the terms are masked as protected spans.
 """
 
 from __future__ import annotations
@@ -57,12 +58,17 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     text = edited(draft.text, doubled_edits(terms, draft.text))[0]
     draft = await _rewritten(context, draft, edited(text, case_edits(terms, segment.text, text))[0])
     best, *others = draft.answer.hypotheses
-    kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens), leg.target)]
+    kept = [
+        other
+        for other in others
+        if not lacking(terms, leg.model.tokenizer.decode(other.tokens), leg.target)
+    ]
     return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
 
 
 async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[TermMatch]) -> Draft:
-    """Returns a translation with the terms masked as protected spans, so that each is there once and at its place."""
+    """Returns a translation with the terms masked as protected spans, so that each is there once
+    and at its place."""
     text = segment.text
     codes = []
     for term in terms:
@@ -72,8 +78,11 @@ async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[Te
     return await decoded(context, "terms", masked)
 
 
-async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:
-    """Returns the words of the translation that terms are aligned to, by the position of the term."""
+async def _places(
+    context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]
+) -> dict[int, Span]:
+    """Returns the words of the translation that terms are aligned to, by the position of the
+    term."""
     segment = draft.segment
     reading = segment.reading
     links = await context.links(reading.text, segment.ids, draft.tokens)
@@ -102,7 +111,7 @@ async def _rewritten(context: SentenceContext, draft: Draft, text: str) -> Draft
 
 
 def needs_space(before: str) -> bool:
-    """Returns whether a space is between a text and a word that follows it. None is after a bracket, a hyphen, or a character of
-    a script without spaces."""
+    """Returns whether a space is between a text and a word that follows it. None is after a
+    bracket, a hyphen, or a character of a script without spaces."""
     last = before[-1:]
     return (last.isalnum() or last in SPACED) and bool(before) and not NO_SPACES.match(last)

@@ -20,7 +20,14 @@ from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
 from server.observability.metrics import Metrics
-from server.store.history import History, LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
+from server.store.history import (
+    History,
+    LegRecord,
+    SentenceRecord,
+    TranslationRecord,
+    encoded,
+    new_id,
+)
 from server.text.language_id import LanguageDetector
 from server.text.tagged import Tagged
 from server.translation import sentence
@@ -40,11 +47,13 @@ from server.translation.types import (
 from server.work_threads import Result, WorkThreads
 
 DOCUMENT_ROWS = 32
-"""A request with more sentences, times beam width, is a document: it is served after short requests."""
+"""A request with more sentences, times beam width, is a document: it is served after short
+requests."""
 DOCUMENT_CHARACTERS = 2_000
 """So is one with more characters."""
 _LOOK_ROWS = 2.0
-"""Most rows that the attention of a sentence counts: long looks of others make a token of a look dearer than it is here."""
+"""Most rows that the attention of a sentence counts: long looks of others make a token of a look
+dearer than it is here."""
 DOCUMENT_COST = 2_000
 """A request of more tokens, times beam width, is a document too."""
 BYTES_PER_TOKEN = 4
@@ -58,8 +67,9 @@ THREAD_CHARACTERS = 2_000
 class Translator:
     """Translates requests with the models of a catalog.
 
-    `catalog` can be replaced at any time; a request keeps the catalog it began with. With `history` None translations
-    are not recorded, and with `cache` None each request is translated. Belongs to one event loop.
+    `catalog` can be replaced at any time; a request keeps the catalog it began with. With `history`
+    None translations are not recorded, and with `cache` None each request is translated. Belongs to
+    one event loop.
     """
 
     def __init__(
@@ -89,8 +99,9 @@ class Translator:
     async def translate(
         self, request: TranslationRequest, listener: ProgressListener | None = None
     ) -> list[Translation]:
-        """Returns one translation per text, in order. Cancelling the call cancels the sentences that no other request
-        shares. Raises UnsupportedLanguage, InvalidRequest, Overloaded, TimeoutError, Unavailable or TranslationFailed.
+        """Returns one translation per text, in order. Cancelling the call cancels the sentences
+        that no other request shares. Raises UnsupportedLanguage, InvalidRequest, Overloaded,
+        TimeoutError, Unavailable or TranslationFailed.
         """
         cache, catalog, computation = self.cache, self.catalog, self.engine.workers.computation
         if cache is None or not computation or request.storage == "none":
@@ -114,14 +125,21 @@ class Translator:
             return done
         translated = iter(done)
         return [
-            await self._repeated(number, found[number], request, listener) if number in found else next(translated)
+            await self._repeated(number, found[number], request, listener)
+            if number in found
+            else next(translated)
             for number in range(len(keys))
         ]
 
     async def _repeated(
-        self, number: int, translation: Translation, request: TranslationRequest, listener: ProgressListener | None
+        self,
+        number: int,
+        translation: Translation,
+        request: TranslationRequest,
+        listener: ProgressListener | None,
     ) -> Translation:
-        """Answers a text of a request with a translation from the cache, which gets an id of its own."""
+        """Answers a text of a request with a translation from the cache, which gets an id of its
+        own."""
         answer = dataclasses.replace(translation, id=new_id(), cached=True)
         await self._record(answer, request)
         if number % BURST == BURST - 1:
@@ -131,22 +149,37 @@ class Translator:
                 listener.on_sentence(number, position, sentence)
         return answer
 
-    async def _record(self, translation: Translation, request: TranslationRequest, size: int = 0) -> None:
+    async def _record(
+        self, translation: Translation, request: TranslationRequest, size: int = 0
+    ) -> None:
         """Adds a translation to the history, unless its request must not be there."""
         if self.history is not None and request.remember and request.storage != "none":
-            data = await self.work(request.client, size, lambda: encoded(history_record(translation)))
+            data = await self.work(
+                request.client, size, lambda: encoded(history_record(translation))
+            )
             self.history.add(translation.id, data)
 
-    async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
+    async def _translate(
+        self, request: TranslationRequest, listener: ProgressListener | None
+    ) -> list[Translation]:
         """Translates all texts of a request."""
         key = request.key
         if key is None:
-            key = hash((request.client, request.source, request.target, request.texts, request.options))
+            key = hash(
+                (request.client, request.source, request.target, request.texts, request.options)
+            )
         characters, tokens = sum(map(len, request.texts)), estimated_tokens(request)
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)
-        searched, best = chosen.searched(request.source, request.target, request.options), request.best
-        best = searched if best is request.options else chosen.searched(request.source, request.target, best)
+        searched, best = (
+            chosen.searched(request.source, request.target, request.options),
+            request.best,
+        )
+        best = (
+            searched
+            if best is request.options
+            else chosen.searched(request.source, request.target, best)
+        )
         beam = searched.beam_size
         price, look_price = self.admission.prices
         forms = sentence.declared(request, searched, best)
@@ -167,14 +200,18 @@ class Translator:
         ):
             async with asyncio.timeout_at(request.deadline):
                 await self._turns.next(request.client)
-                texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
+                texts = await self.work(
+                    request.client, characters, prepare, request, chosen, self.detector
+                )
                 rows = beam * sum([len(text.segmented.order) for text in texts if text.segmented])
                 document = document or rows > DOCUMENT_ROWS
                 return await self._translate_texts(texts, request, int(document), listener, catalog)
 
-    async def work(self, caller: str, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
-        """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
-        loop."""
+    async def work(
+        self, caller: str, characters: int, function: Callable[..., Result], *arguments: object
+    ) -> Result:
+        """Returns the result of a function that works on so many characters for a caller. Long work
+        is done beside the event loop."""
         if characters <= THREAD_CHARACTERS:
             return function(*arguments)
         return await self._threads.run(caller, characters, function, *arguments)
@@ -205,12 +242,16 @@ class Translator:
         listener: ProgressListener | None,
         catalog: ModelCatalog,
     ) -> list[Translation]:
-        """Translates texts by a catalog; by the present one where a model of their route cannot be loaded."""
+        """Translates texts by a catalog; by the present one where a model of their route cannot be
+        loaded."""
         routes: dict[int, list[PreparedText]] = {}
         for text in prepared:
             routes.setdefault(id(text.route), []).append(text)
         if len(routes) > 1:
-            each = [self._translate_texts(texts, request, priority, listener, catalog) for texts in routes.values()]
+            each = [
+                self._translate_texts(texts, request, priority, listener, catalog)
+                for texts in routes.values()
+            ]
             numbers = [text.number for texts in routes.values() for text in texts]
             done = dict(zip(numbers, chain(*await gather_or_cancel(each)), strict=True))
             return [done[text.number] for text in prepared]
@@ -225,7 +266,10 @@ class Translator:
             chosen = current if request.model is None else current.only(request.model)
             size = sum(map(len, some.texts))
             again = await self.work(request.client, size, prepare, some, chosen, self.detector)
-            again = [dataclasses.replace(each, number=text.number) for each, text in zip(again, prepared, strict=True)]
+            again = [
+                dataclasses.replace(each, number=text.number)
+                for each, text in zip(again, prepared, strict=True)
+            ]
             return await self._translate_texts(again, request, priority, listener, current)
 
     async def _translate_legs(
@@ -243,24 +287,33 @@ class Translator:
         for number, leg in enumerate(route):
             if number:
                 parts = [
-                    await self.work(request.client, len(text.text), segment, tagged[0], leg, request, False)
+                    await self.work(
+                        request.client, len(text.text), segment, tagged[0], leg, request, False
+                    )
                     for text, tagged in zip(prepared, ranked, strict=True)
                 ]
-            # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
+            # Alternatives are those of the last leg: every alternative of an earlier leg would need
+            # its own second leg.
             last = number == len(route) - 1
             leg_request = request
-            if len(route) > 1:  # a sentence in the pivot language is of no use as the source of a flagged one
+            # a sentence in the pivot language is of no use as the source of a flagged one
+            if len(route) > 1:
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            decoding, best = leg.decoding_options(leg_request.options), leg.decoding_options(leg_request.best)
+            decoding, best = (
+                leg.decoding_options(leg_request.options),
+                leg.decoding_options(leg_request.best),
+            )
             drafts = await self._drafts(
                 prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
             ranked, computation = [], " ".join(self.engine.workers.computation)
             for known, part, own in zip(legs, parts, drafts, strict=True):
                 size, hypotheses = len(part.tagged.text), leg_request.options.hypotheses
-                ranked.append(await self.work(request.client, size, _translated, part, own, hypotheses))
+                ranked.append(
+                    await self.work(request.client, size, _translated, part, own, hypotheses)
+                )
                 results = [each.sentence() for each in own]
                 known.append(
                     TranslatedLeg(
@@ -271,14 +324,18 @@ class Translator:
                 if len(ranked) % BURST == 0:
                     await asyncio.sleep(0)
         translations: list[Translation] = []
-        for text, known, texts in zip(prepared, legs, ranked or [[] for _ in prepared], strict=True):
+        for text, known, texts in zip(
+            prepared, legs, ranked or [[] for _ in prepared], strict=True
+        ):
             written = [each.write() for each in texts] or [text.text]
             if request.on_flag == "source" and len(known) > 1:
                 flagged = any(each.flags & FAULTS for leg in known for each in leg.sentences)
                 written = [text.text] if flagged else written
             first, *others = written
             alternatives = distinct_alternatives(first, others) if others else ()
-            translations.append(Translation(new_id(), first, alternatives, text.detected, tuple(known)))
+            translations.append(
+                Translation(new_id(), first, alternatives, text.detected, tuple(known))
+            )
             await self._record(translations[-1], request, len(text.text))
             if len(translations) % BURST == 0:
                 await asyncio.sleep(0)
@@ -293,24 +350,33 @@ class Translator:
         priority: int,
         listener: ProgressListener | None,
     ) -> list[list[Draft]]:
-        """Returns the sentences of texts, whose parts are of one leg. The `options` are those for all hypotheses, and for the
-        best one."""
+        """Returns the sentences of texts, whose parts are of one leg. The `options` are those for
+        all hypotheses, and for the best one."""
         leg, declared = parts[0].leg, sentence.declared(request, *options)
         segments = [each for part in parts for each in part.segments]
         starts = accumulate([len(part.segments) for part in parts], initial=0)
         orders = (
-            [[start + number for number in part.order] for start, part in zip(starts, parts, strict=False)]
+            [
+                [start + number for number in part.order]
+                for start, part in zip(starts, parts, strict=False)
+            ]
             if listener
             else []
         )
-        places = {number: (n, place) for n, order in enumerate(orders) for place, number in [*enumerate(order)][::-1]}
+        places = {
+            number: (n, place)
+            for n, order in enumerate(orders)
+            for place, number in [*enumerate(order)][::-1]
+        }
         contexts: list[SentenceContext] = []
 
         def context(segment: Segment) -> SentenceContext:
             on_progress = None
             if listener is not None and listener.on_tokens is not None:
                 n, place = places[len(contexts)]
-                on_progress = _token_progress(listener.on_tokens, prepared[n].number, place, segment, leg)
+                on_progress = _token_progress(
+                    listener.on_tokens, prepared[n].number, place, segment, leg
+                )
             return SentenceContext(
                 segment, leg, request, *options, priority, self._translate_sentence, self.engine, self.detector,
                 self._metrics, declared, on_progress,
@@ -335,13 +401,16 @@ class Translator:
                 if only.segment.ids:
                     only.first = await self.engine.receive(only.send(loaded), priority)
                 return [[await only.translate(only)]]
-            batch = Batch(self.engine, len(segments), send, finish, report if listener else None, orders)
+            batch = Batch(
+                self.engine, len(segments), send, finish, report if listener else None, orders
+            )
             drafts = iter(await batch.run(self.engine.turns if priority else nullcontext()))
         return [list(islice(drafts, len(part.segments))) for part in parts]
 
 
 def history_record(translation: Translation) -> TranslationRecord:
-    """Returns the record of a translation: the token ids of every sentence and how it was decoded, without its text."""
+    """Returns the record of a translation: the token ids of every sentence and how it was decoded,
+    without its text."""
     legs = []
     for leg in translation.legs:
         distinct = leg.distinct
@@ -353,9 +422,11 @@ def history_record(translation: Translation) -> TranslationRecord:
     return TranslationRecord(translation.id, time.time(), tuple(legs))
 
 
-def _sentence_record(sentence: Sentence, common: DecodingOptions | None, exact: bool) -> SentenceRecord:
-    """Returns the record of a sentence of a leg with `common` options. Its scores are left out where a forced pass has them,
-    `exact` to the bit."""
+def _sentence_record(
+    sentence: Sentence, common: DecodingOptions | None, exact: bool
+) -> SentenceRecord:
+    """Returns the record of a sentence of a leg with `common` options. Its scores are left out
+    where a forced pass has them, `exact` to the bit."""
     record = SentenceRecord(
         sentence.read or sentence.source,
         sentence.ids,
@@ -396,9 +467,11 @@ def token_estimate(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 
-def _translated(segmented: SegmentedText, sentences: Sequence[Draft], hypotheses: int) -> list[Tagged]:
-    """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer of them is repeated with its
-    last one."""
+def _translated(
+    segmented: SegmentedText, sentences: Sequence[Draft], hypotheses: int
+) -> list[Tagged]:
+    """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer
+    of them is repeated with its last one."""
     return [
         segmented.join([each.finished[min(rank, len(each.finished) - 1)] for each in sentences])
         for rank in range(hypotheses)
@@ -406,7 +479,11 @@ def _translated(segmented: SegmentedText, sentences: Sequence[Draft], hypotheses
 
 
 def _token_progress(
-    on_tokens: Callable[[int, int, str], None], number: int, position: int, segment: Segment, leg: Leg
+    on_tokens: Callable[[int, int, str], None],
+    number: int,
+    position: int,
+    segment: Segment,
+    leg: Leg,
 ) -> Callable[[tuple[int, ...]], None]:
     """Returns a function that reports the translation of a segment so far, with its spans."""
     decode, reading = leg.model.tokenizer.decode, segment.reading

@@ -16,11 +16,13 @@ from server.text.syntax import plain
 from server.translation_memory.formats import KINDS, reader_of
 
 MOST_TIMES, SPARE_BYTES = 3, 40
-"""Most bytes of a text for each byte of the other one, beside those to spare. In bytes scripts are alike."""
+"""Most bytes of a text for each byte of the other one, beside those to spare. In bytes scripts are
+alike."""
 LEAST_WORDS, LEAST_LETTERS, SAMPLE = 5, 24, 200
 """Words and characters from which on the language of a text is judged, by its first characters."""
 LEAST_WRONG = 10
-"""Texts in another language from which on a file is refused, if they are more than half of the judged ones."""
+"""Texts in another language from which on a file is refused, if they are more than half of the
+judged ones."""
 NEIGHBOURS = "en de fr es it pt nl pl sv".split()
 """Languages that a text may be in instead."""
 INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
@@ -41,20 +43,31 @@ class Cleaner:
         self._wrong: Counter[str] = Counter()
 
     def clean(self, pair: Pair) -> Pair | None:
-        """Returns a pair with single spaces and without invisible characters, or None if it is dropped."""
-        source, target = (" ".join(INVISIBLE.sub("", text).split()) for text in (pair.source, pair.target))
+        """Returns a pair with single spaces and without invisible characters, or None if it is
+        dropped."""
+        source, target = (
+            " ".join(INVISIBLE.sub("", text).split()) for text in (pair.source, pair.target)
+        )
         if reason := self._fault(source, target):
             self._dropped[reason] += 1
             return None
         return Pair(source, target)
 
     def check_languages(self) -> None:
-        """Raises InvalidRequest if most of the texts since the last call are in another language."""
-        wrong = [code for code in self._languages if self._wrong[code] >= max(LEAST_WRONG, self._judged[code] / 2)]
+        """Raises InvalidRequest if most of the texts since the last call are in another
+        language."""
+        wrong = [
+            code
+            for code in self._languages
+            if self._wrong[code] >= max(LEAST_WRONG, self._judged[code] / 2)
+        ]
         self._judged.clear()
         self._wrong.clear()
         if wrong:
-            raise InvalidRequest(f"Most of the texts that should be {language_name(wrong[0])} are in another language.")
+            raise InvalidRequest(
+                f"Most of the texts that should be {language_name(wrong[0])} are in another "
+                "language."
+            )
 
     def _fault(self, source: str, target: str) -> str:
         """Returns why a pair is dropped, or an empty text."""
@@ -77,7 +90,9 @@ class Cleaner:
         if (key := hash((folded(source), folded(target)))) in self._seen:
             return "repeated"
         self._seen.add(key)
-        return "in another language" if any([*map(self._is_elsewhere, texts, self._languages)]) else ""
+        return (
+            "in another language" if any([*map(self._is_elsewhere, texts, self._languages)]) else ""
+        )
 
     def _is_elsewhere(self, text: str, language: str) -> bool:
         """Returns whether a text is certainly not in its language. Short texts never are."""
@@ -114,8 +129,9 @@ TERM_WORDS = 5
 def read_memory(
     paths: Iterable[Path], source: str, target: str, longest: int = 1_000
 ) -> tuple[list[Pair], dict[str, int]]:
-    """Returns the useful pairs of files, and the number of the others by reason. `longest` is the most characters of a
-    text. Raises OSError, and InvalidRequest for a file that cannot be read or is in other languages.
+    """Returns the useful pairs of files, and the number of the others by reason. `longest` is the
+    most characters of a text. Raises OSError, and InvalidRequest for a file that cannot be read or
+    is in other languages.
 
     Tables of short entries are glossaries if there are other files: their pairs are terms.
     """
@@ -128,13 +144,17 @@ def read_memory(
         try:
             if reader is None:
                 raise InvalidRequest(f"Files of this kind are not read here; give one of {KINDS}.")
-            read = [pair for pair in map(cleaner.clean, reader(path, (source, target), dropped)) if pair]
+            read = [
+                pair for pair in map(cleaner.clean, reader(path, (source, target), dropped)) if pair
+            ]
             cleaner.check_languages()
         except InvalidRequest as error:
             raise InvalidRequest(f"{path}: {error}") from error
         term = path.suffix.lower() in TABLES and is_glossary(read)
         pairs += [replace(pair, term=True) for pair in read] if term else read
-    return [replace(pair, term=False) for pair in pairs] if all(pair.term for pair in pairs) else pairs, dropped
+    return [replace(pair, term=False) for pair in pairs] if all(
+        pair.term for pair in pairs
+    ) else pairs, dropped
 
 
 def is_glossary(pairs: Sequence[Pair]) -> bool:

@@ -1,4 +1,5 @@
-"""Reads the pairs of TMX, XLIFF 1.2 and 2, PO, TSV and CSV. Readers raise OSError, and InvalidRequest with the line."""
+"""Reads the pairs of TMX, XLIFF 1.2 and 2, PO, TSV and CSV. Readers raise OSError, and
+InvalidRequest with the line."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ from server.text.syntax import plain
 
 CODES = frozenset("bpt ept bx ex sc ec it sm em".split())
 POINTS = frozenset("ph x ut cp".split())
-"""Inline elements that are codes: beginnings and ends, and those that stand alone. All others are around words."""
+"""Inline elements that are codes: beginnings and ends, and those that stand alone. All others are
+around words."""
 POINT = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
 def elements(path: Path, root: str, *names: str) -> Iterator[Element]:
-    """Yields the elements with these names in an XML file, and removes each after use. Raises InvalidRequest with the
-    line, also for another `root`."""
+    """Yields the elements with these names in an XML file, and removes each after use. Raises
+    InvalidRequest with the line, also for another `root`."""
     try:
         with path.open("rb") as file:
             parsed = etree.iterparse(file, tag=[f"{{*}}{name}" for name in (root, *names)], **SAFE)
@@ -43,12 +45,14 @@ def elements(path: Path, root: str, *names: str) -> Iterator[Element]:
             if etree.QName(parsed.root).localname != root:
                 raise InvalidRequest(f"The file is not {root.upper()}.")
     except etree.XMLSyntaxError as error:
-        raise InvalidRequest(f"Line {error.lineno or 1} is not well-formed XML, or the file ends there.") from error
+        raise InvalidRequest(
+            f"Line {error.lineno or 1} is not well-formed XML, or the file ends there."
+        ) from error
 
 
 def text_of(element: Element | None) -> str:
-    """Returns the text of a segment without inline codes. Codes that are a placeholder of a program are kept, and others that
-    separate words become a space."""
+    """Returns the text of a segment without inline codes. Codes that are a placeholder of a program
+    are kept, and others that separate words become a space."""
     return "" if element is None else POINT.sub(" ", _marked(element)).replace("\0", "")
 
 
@@ -80,12 +84,16 @@ SAMPLE = 20
 
 @lru_cache(maxsize=1024)
 def is_in(tag: str, language: str) -> bool:
-    """Returns whether a tag of a file, such as en-US, names a language; region and script do not matter."""
+    """Returns whether a tag of a file, such as en-US, names a language; region and script do not
+    matter."""
     return resolve_language_code(tag, (primary_subtag(language),)) is not None
 
 
-def pair_of(texts: Sequence[tuple[str, str]], languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Yields the pair among texts with language tags, if there is one. A text with the very code goes before others."""
+def pair_of(
+    texts: Sequence[tuple[str, str]], languages: Languages, dropped: Counter[str]
+) -> Iterator[Pair]:
+    """Yields the pair among texts with language tags, if there is one. A text with the very code
+    goes before others."""
     pair = []
     for code in languages:
         fitting = [(tag.lower() != code.lower(), text) for tag, text in texts if is_in(tag, code)]
@@ -107,9 +115,14 @@ def read_tmx(path: Path, languages: Languages, dropped: Counter[str]) -> Iterato
 
 
 def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads approved translations in XLIFF, also of the segments into which a tool has cut a unit."""
+    """Reads approved translations in XLIFF, also of the segments into which a tool has cut a
+    unit."""
     for unit in elements(path, "xliff", "trans-unit", "segment"):
-        above = {name: value for element in unit.iterancestors() for name, value in element.attrib.items()}
+        above = {
+            name: value
+            for element in unit.iterancestors()
+            for name, value in element.attrib.items()
+        }
         target = unit.find("{*}target")
         if target is None or not "".join(target.itertext()).strip():
             dropped[UNTRANSLATED] += 1
@@ -132,7 +145,8 @@ def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
 
 
 def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads a gettext catalog without its fuzzy entries. Of the plural forms the first and the last are used."""
+    """Reads a gettext catalog without its fuzzy entries. Of the plural forms the first and the last
+    are used."""
     catalog = parse(decoded(path.read_bytes())[0])
     tag = catalog.metadata.get("Language") or languages[1]
     for entry in catalog:
@@ -140,16 +154,22 @@ def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator
             dropped[UNAPPROVED if entry.obsolete or entry.fuzzy else UNTRANSLATED] += 1
             continue
         forms = [form for _, form in sorted(entry.msgstr_plural.items())] or [entry.msgstr]
-        for text, form in {entry.msgid: forms[0], entry.msgid_plural or entry.msgid: forms[-1]}.items():
+        for text, form in {
+            entry.msgid: forms[0],
+            entry.msgid_plural or entry.msgid: forms[-1],
+        }.items():
             texts = [(languages[is_in(tag, languages[0])], text), (tag, form)]
             yield from pair_of(texts, languages, dropped)
 
 
 def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads TSV or CSV of two columns, or with a first row that names the columns of the languages, or with the languages
-    of each entry in a third and fourth column, as the glossaries of DeepL have them."""
+    """Reads TSV or CSV of two columns, or with a first row that names the columns of the languages,
+    or with the languages of each entry in a third and fourth column, as the glossaries of DeepL
+    have them."""
     text, _ = decode(path.read_bytes())
-    names = {"source": languages[0], "target": languages[1]} | {language_name(code).lower(): code for code in languages}
+    names = {"source": languages[0], "target": languages[1]} | {
+        language_name(code).lower(): code for code in languages
+    }
     is_csv = path.suffix.lower() == ".csv"
     reader = csv.reader(lines_of(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     try:
@@ -160,15 +180,22 @@ def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
         first = head[0][1] if head else []
         tags = [names.get(cell.strip().lower(), cell.strip()) for cell in first]
         is_named = all(any(is_in(tag, code) for tag in tags) for code in languages)
-        is_glossary = all(len(row) == 4 and all(primary_subtag(tag) in NAMES for tag in row[2:]) for _, row in head)
+        is_glossary = all(
+            len(row) == 4 and all(primary_subtag(tag) in NAMES for tag in row[2:])
+            for _, row in head
+        )
         tags = tags if is_named or is_glossary else list(languages)
         for line, row in chain(head[is_named and not is_glossary :], rows):
             if len(row) != len(tags):
                 raise InvalidRequest(f"Line {line} has {len(row)} columns and not {len(tags)}.")
-            tagged = zip(row[2:], row[:2], strict=True) if is_glossary else zip(tags, row, strict=True)
+            tagged = (
+                zip(row[2:], row[:2], strict=True) if is_glossary else zip(tags, row, strict=True)
+            )
             yield from pair_of(list(tagged), languages, dropped)
     except csv.Error as error:
-        raise InvalidRequest(f"Line {reader.line_num} is not {'CSV' if is_csv else 'TSV'}: {error}.") from None
+        raise InvalidRequest(
+            f"Line {reader.line_num} is not {'CSV' if is_csv else 'TSV'}: {error}."
+        ) from None
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -180,7 +207,10 @@ def separator_of(text: str) -> str:
     """Returns the separator that divides the first rows of a CSV file into equally many columns."""
     for separator in ",;\t":
         rows = csv.reader(lines_of(text), delimiter=separator)
-        if len(widths := {len(row) for row in islice(rows, SAMPLE) if row}) == 1 and max(widths) > 1:
+        if (
+            len(widths := {len(row) for row in islice(rows, SAMPLE) if row}) == 1
+            and max(widths) > 1
+        ):
             return separator
     return ","
 
@@ -199,4 +229,6 @@ KINDS = ".tmx, .xliff, .po, .tsv or .csv"
 
 def reader_of(path: Path) -> Reader | None:
     """Returns the reader of a file by its name, or None."""
-    return next((reader for suffix, reader in READERS.items() if path.name.lower().endswith(suffix)), None)
+    return next(
+        (reader for suffix, reader in READERS.items() if path.name.lower().endswith(suffix)), None
+    )

@@ -1,4 +1,5 @@
-"""Reports of attention requests: one HTML file with its styles, scripts and numbers, which loads nothing."""
+"""Reports of attention requests: one HTML file with its styles, scripts and numbers, which loads
+nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 def report(answer: dict[str, Any]) -> bytes:
     """Returns the report of an answer of GET /attention with `numbers=uint16` and figures."""
-    data = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SERIALIZE_DATACLASS).decode("utf-8")
+    data = orjson.dumps(
+        answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SERIALIZE_DATACLASS
+    ).decode("utf-8")
     # Only "<" can end a script element or open a comment, and JSON can escape it.
     data = data.replace("<", "\\u003c")
     title = escape(f"{answer['source']['text']} \u2192 {answer['target']['text']}"[:200])
@@ -51,15 +54,20 @@ def report(answer: dict[str, Any]) -> bytes:
 
 @cache
 def policy() -> str:
-    """Returns the Content-Security-Policy that allows only the scripts and the style of the report."""
+    """Returns the Content-Security-Policy that allows only the scripts and the style of the
+    report."""
     scripts = " ".join(map(source_hash, (asset(_THEME), _module())))
     style = source_hash(_style())
-    return f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; base-uri 'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; "
+        "base-uri 'none'"
+    )
 
 
 @cache
 def _module() -> str:
-    """Returns the modules of the report as one module without imports. Their top-level names are distinct."""
+    """Returns the modules of the report as one module without imports. Their top-level names are
+    distinct."""
     texts = (asset(name) for name in _MODULES)
     return "".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
 

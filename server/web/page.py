@@ -1,4 +1,5 @@
-"""Pages that a browser paints after one request: styles and first scripts are inline, and modules load after the first paint."""
+"""Pages that a browser paints after one request: styles and first scripts are inline, and modules
+load after the first paint."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from posixpath import dirname, join, normpath
 FOLDER = Path(__file__).parent / "static"
 NO_FRAME = "frame-ancestors 'none'"
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; "
     f"base-uri 'none'; form-action 'none'; {NO_FRAME}"
 )
 
@@ -44,8 +46,8 @@ _VISIBLE = re.compile(r"""(>|(?:aria-label|title|placeholder|content)=")([^<>"{}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The HTML of a page, also with gzip, its ETag, and the Content-Security-Policy that allows its inline styles and scripts
-    by their hashes."""
+    """The HTML of a page, also with gzip, its ETag, and the Content-Security-Policy that allows its
+    inline styles and scripts by their hashes."""
 
     html: bytes
     compressed: bytes
@@ -62,10 +64,12 @@ def interface_texts() -> dict[str, dict[str, str]]:
 
 @cache
 def page(name: str, language: str = "en", embedded: bool = False) -> Page:
-    """Returns a page of this package, such as "translator/index.html", in a language of `interface_texts`.
+    """Returns a page of this package, such as "translator/index.html", in a language of
+    `interface_texts`.
 
     Styles and first scripts are inlined. The module and its imports are put into a template, whose
-    content `common/modules.js` inserts after the first paint. An `embedded` page shows one view only.
+    content `common/modules.js` inserts after the first paint. An `embedded` page shows one view
+    only.
     """
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -84,13 +88,18 @@ def page(name: str, language: str = "en", embedded: bool = False) -> Page:
     for kind, allowed in hashes.items():
         policy = policy.replace(f"{kind}-src 'self'", " ".join([f"{kind}-src 'self'", *allowed]))
     html = text.encode("utf-8")
-    return Page(html, gzip.compress(html, mtime=0), f'"{hashlib.sha256(html).hexdigest()[:32]}"', policy)
+    return Page(
+        html, gzip.compress(html, mtime=0), f'"{hashlib.sha256(html).hexdigest()[:32]}"', policy
+    )
 
 
 def _translated(html: str, language: str) -> str:
-    """Replaces {name} by the text of this name, {language} by the language, and English sentences by those of the language."""
+    """Replaces {name} by the text of this name, {language} by the language, and English sentences
+    by those of the language."""
     texts = interface_texts()[language] | {"language": language}
-    html = html.replace(f'<option value="{language}" lang', f'<option value="{language}" selected lang')
+    html = html.replace(
+        f'<option value="{language}" lang', f'<option value="{language}" selected lang'
+    )
     column = list(interface_texts()).index(language)
     sentences = {row[0]: escape(row[column]) for row in json.loads(asset(_SENTENCES))}
     html = _VISIBLE.sub(lambda found: found[1] + sentences.get(unescape(found[2]), found[2]), html)
@@ -98,8 +107,8 @@ def _translated(html: str, language: str) -> str:
 
 
 def _template(module: str, script: str) -> str:
-    """Returns a template that preloads the imports of a module, those of their own included, and starts it. A module that
-    speaks finds its texts beside it."""
+    """Returns a template that preloads the imports of a module, those of their own included, and
+    starts it. A module that speaks finds its texts beside it."""
     imported = {module: None}  # in the order in which they are found
     waiting = [module]
     while waiting:
@@ -107,8 +116,12 @@ def _template(module: str, script: str) -> str:
         names = [normpath(join(dirname(file), name)) for name in _IMPORT.findall(asset(file))]
         waiting += [name for name in names if name not in imported]
         imported |= dict.fromkeys(names)
-    links = [f'<link rel="modulepreload" href="static/{name}">' for name in imported if name != module]
-    texts = json.dumps(interface_texts(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    links = [
+        f'<link rel="modulepreload" href="static/{name}">' for name in imported if name != module
+    ]
+    texts = json.dumps(interface_texts(), ensure_ascii=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
     if _SPEAKER in imported:
         links.append(f'<script type="application/json" id="texts">{texts}</script>')
     return "\n".join(['<template id="modules">', *links, script, "</template>"])

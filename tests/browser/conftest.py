@@ -17,7 +17,13 @@ import pytest
 
 from tests.support.servers.live import LiveServer, live_server, tiny_model
 
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 SENTENCE = "the cat sleeps in a house"
 INTERFACES = ("en", "de", "fr", "es")
 """Languages of the translator's page."""
@@ -29,29 +35,40 @@ Violations = Callable[..., list[tuple[str, str]]]
 
 @dataclass
 class PageLog:
-    """Console messages of the pages without those that contain `expected`, and their requests to other servers."""
+    """Console messages of the pages without those that contain `expected`, and their requests to
+    other servers."""
 
     messages: list[str] = field(default_factory=list)
     foreign_requests: list[str] = field(default_factory=list)
     expected: str | None = None
 
     def unexpected(self) -> list[str]:
-        return [message for message in self.messages if self.expected is None or self.expected not in message]
+        return [
+            message
+            for message in self.messages
+            if self.expected is None or self.expected not in message
+        ]
 
 
 def speaking_model(
     path: Path, pairs: tuple[tuple[str, str], ...] = (("en", "de"), ("en", "fr")), **changes: Any
 ) -> None:
-    """Saves the tiny model with embeddings of byte pieces so small that they are never chosen. `changes` are other values
-    of its configuration."""
+    """Saves the tiny model with embeddings of byte pieces so small that they are never chosen.
+    `changes` are other values of its configuration."""
     import torch
 
     from model.checkpoint import load_model, save_model
     from model.model_folder import read_folder
 
     folder = read_folder(tiny_model(path, **changes))
-    tags = {language: tag for language, tag in folder.tags.items() if language in dict(map(reversed, pairs))}
-    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=192), pairs=pairs, tags=tags)
+    tags = {
+        language: tag
+        for language, tag in folder.tags.items()
+        if language in dict(map(reversed, pairs))
+    }
+    folder = dataclasses.replace(
+        folder, model=folder.model.replace(max_length=192), pairs=pairs, tags=tags
+    )
     transformer = load_model(folder)
     with torch.no_grad():
         transformer.embedding.weight[:262] *= 0.01
@@ -69,7 +86,8 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
-    """Closed after each module, because the event loop of Playwright runs in this thread while it is open."""
+    """Closed after each module, because the event loop of Playwright runs in this thread while it
+    is open."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     playwright.expect.set_options(timeout=TIMEOUT)
     with playwright.sync_playwright() as driver:
@@ -103,9 +121,12 @@ def course() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def live(chromium: str, course: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server with two models of random weights that produce words. They translate English to German and French, and
-    German to English. All modules share it: a test removes what it stores there."""
+def live(
+    chromium: str, course: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveServer]:
+    """A server with two models of random weights that produce words. They translate English to
+    German and French, and German to English. All modules share it: a test removes what it stores
+    there."""
     folder = tmp_path_factory.mktemp("models")
     speaking_model(folder / "tiny")
     speaking_model(folder / "back", pairs=(("de", "en"),))
@@ -121,16 +142,20 @@ def page_log() -> PageLog:
 
 @pytest.fixture
 def open_page(browser: Any, live: LiveServer, page_log: PageLog) -> Iterator[OpenPage]:
-    """Opens a page without stored data, which prefers reduced motion. After the test, the pages must have logged nothing
-    and sent no foreign request."""
+    """Opens a page without stored data, which prefers reduced motion. After the test, the pages
+    must have logged nothing and sent no foreign request."""
     contexts = []
 
     def start(**options: Any) -> Any:
-        context = browser.new_context(**{"accept_downloads": True, "reduced_motion": "reduce"} | options)
+        context = browser.new_context(
+            **{"accept_downloads": True, "reduced_motion": "reduce"} | options
+        )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(TIMEOUT)
-        page.on("console", lambda message: page_log.messages.append(f"{message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: page_log.messages.append(f"{message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: page_log.messages.append(str(error)))
         page.on(
             "request",
@@ -158,7 +183,9 @@ def explorer(open_page: OpenPage, live: LiveServer) -> Any:
 @pytest.fixture
 def page(open_page: OpenPage, live: LiveServer) -> Any:
     """The translator, from English to German."""
-    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
+    page = open_page(
+        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
+    )
     return opened(page, live)
 
 
@@ -190,12 +217,18 @@ def shown(page: Any) -> None:
 
 @pytest.fixture
 def violations() -> Violations:
-    """Returns a function that lists the findings of axe-core on a page: the rule and its first element, of the given rules or of
-    all. The size of targets is a rule of WCAG 2.2 that axe-core leaves out by default."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    """Returns a function that lists the findings of axe-core on a page: the rule and its first
+    element, of the given rules or of all. The size of targets is a rule of WCAG 2.2 that axe-core
+    leaves out by default."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
 
     def found(page: Any, *rules: str) -> list[tuple[str, str]]:
-        options: dict[str, Any] = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+        options: dict[str, Any] = {
+            "rules": {"target-size": {"enabled": True}},
+            "resultTypes": ["violations"],
+        }
         if rules:
             options["runOnly"] = {"type": "rule", "values": rules}
         answer = axe.Axe().run(page, options=options).response

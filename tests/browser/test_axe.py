@@ -1,4 +1,5 @@
-"""axe-core finds nothing in the states of both pages, in both themes, on a desktop and on a phone."""
+"""axe-core finds nothing in the states of both pages, in both themes, on a desktop and on a
+phone."""
 
 from __future__ import annotations
 
@@ -15,13 +16,23 @@ MAP = "#inside:not(.busy) #panel-attention canvas"
 STATES = {
     "/": [
         (DESKTOP, TEXT, ["#others"], "#alternatives button"),
-        (PHONE, "source=auto&target=de&q=the+cat+sleeps+in+a+house+and+the+dog+is+here", ["#copy"], "#memory"),
+        (
+            PHONE,
+            "source=auto&target=de&q=the+cat+sleeps+in+a+house+and+the+dog+is+here",
+            ["#copy"],
+            "#memory",
+        ),
         (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], "#route >> text=via"),
         (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
     ],
     "/attention": [
         (DESKTOP, TEXT, [], MAP),
-        (DESKTOP, TEXT + "&beam=4&film=1", ["#film .runners button:not([disabled]) >> nth=0"], "#film .cost p"),
+        (
+            DESKTOP,
+            TEXT + "&beam=4&film=1",
+            ["#film .runners button:not([disabled]) >> nth=0"],
+            "#film .cost p",
+        ),
         (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], MAP),
         (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
         (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
@@ -29,9 +40,19 @@ STATES = {
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
         (PHONE, TEXT + "&present=22", [], "#works-training:visible"),
         (PHONE, TEXT + "&tab=heads&off=cross.0.1", ["#again"], "#panel-heads .diff"),
-        (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
+        (
+            PHONE,
+            TEXT + "&view=model&beam=4",
+            ["#panel-attention button >> text=Download"],
+            "#picture[open]",
+        ),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),
-        (DESKTOP, f"source=en&target=de&q={'+'.join(WORDS)}&tab=decoding&trace=4", [], "#panel-decoding .node"),
+        (
+            DESKTOP,
+            f"source=en&target=de&q={'+'.join(WORDS)}&tab=decoding&trace=4",
+            [],
+            "#panel-decoding .node",
+        ),
         (DESKTOP, TEXT + "&tab=works", ["#works-norm .figure >> nth=0"], "#dialog[open]"),
     ],
 }
@@ -39,7 +60,8 @@ STATES = {
 
 
 @pytest.mark.parametrize(
-    ("address", "state"), [(address, state) for address, states in STATES.items() for state in states]
+    ("address", "state"),
+    [(address, state) for address, states in STATES.items() for state in states],
 )
 def test_a_state_of_a_page(
     open_page: OpenPage, live: LiveServer, address: str, state: Any, violations: Violations
@@ -52,7 +74,10 @@ def test_a_state_of_a_page(
         page.click(button)
     page.wait_for_selector(shown)
     if (address, size) == ("/", PHONE):
-        page.evaluate("document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = true))")
+        page.evaluate(
+            "document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = "
+            "true))"
+        )
     check_themes(page, violations)
 
 
@@ -65,7 +90,10 @@ def test_an_error(
     violations: Violations,
 ) -> None:
     page = open_page(bypass_csp=True, color_scheme="light")
-    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.route(
+        "**/translate",
+        lambda route: route.fulfill(status=429, json={"error": "The server is busy."}),
+    )
     page.goto(f"{live.url}{address}#{TEXT}")
     page.wait_for_selector("#error:not([hidden])")
     check_themes(page, violations)
@@ -99,7 +127,8 @@ OWN_COLORS = """() => [...document.querySelectorAll("body *")].some((node) =>
 
 
 def check_themes(page: Any, violations: Violations) -> None:
-    """Checks a page in its theme, the colors of the other theme, and forced colours where the page sets its own."""
+    """Checks a page in its theme, the colors of the other theme, and forced colours where the page
+    sets its own."""
     assert violations(page) == []
     page.emulate_media(forced_colors="active")
     if page.evaluate(OWN_COLORS):

@@ -64,7 +64,9 @@ def test_the_trace_shows_beams_and_candidates(explorer: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 700, 360])
-def test_the_tree_and_its_texts_stay_inside_its_card(open_page: OpenPage, live: LiveServer, width: int) -> None:
+def test_the_tree_and_its_texts_stay_inside_its_card(
+    open_page: OpenPage, live: LiveServer, width: int
+) -> None:
     page = open_page(viewport={"width": width, "height": 800})
     text = quote(" ".join(WORDS * 2))
     page.goto(f"{live.url}/attention#source=en&target=de&tab=decoding&trace=8&q={text}")
@@ -73,8 +75,12 @@ def test_the_tree_and_its_texts_stay_inside_its_card(open_page: OpenPage, live: 
         const [a, b] = [node.closest(outer), node].map((each) => each.getBoundingClientRect());
         return a.left <= b.left && b.right <= a.right && a.top <= b.top && b.bottom <= a.bottom; })"""
     for _ in range(2):
-        assert page.evaluate(inside, [".card", ".tree .node"]) and page.evaluate(inside, [".node", ".node text"])
-        tops = page.locator(".tree .node").evaluate_all("nodes => nodes.map((node) => node.getCTM().f)")
+        assert page.evaluate(inside, [".card", ".tree .node"]) and page.evaluate(
+            inside, [".node", ".node text"]
+        )
+        tops = page.locator(".tree .node").evaluate_all(
+            "nodes => nodes.map((node) => node.getCTM().f)"
+        )
         steps = page.locator(".tree .node:not(.repeated)").count()
         assert steps > 100 and len(set(tops)) > 8  # more than one band
         page.set_viewport_size({"width": width + 150, "height": 800})  # it is drawn again
@@ -97,7 +103,9 @@ def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
     assert explorer.locator("#panel-heads .thumb[aria-pressed=true]").count() == off > 0
 
 
-def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: OpenPage, tmp_path: Path) -> None:
+def test_the_report_opens_from_disk_without_a_network(
+    explorer: Any, open_page: OpenPage, tmp_path: Path
+) -> None:
     with explorer.expect_download() as download:
         explorer.click("#report")
     file = tmp_path / "attention.html"
@@ -107,7 +115,10 @@ def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: 
     page.wait_for_selector("#report canvas")
     assert page.inner_text("h1") == SENTENCE
     levels = [
-        int(name[1]) for name in page.eval_on_selector_all("h1, h2, h3", "nodes => nodes.map((n) => n.localName)")
+        int(name[1])
+        for name in page.eval_on_selector_all(
+            "h1, h2, h3", "nodes => nodes.map((n) => n.localName)"
+        )
     ]
     assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
     page.click("role=radio[name='All heads']")
@@ -115,7 +126,10 @@ def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: 
 
 
 def test_text_is_not_interpreted_as_markup(open_page: OpenPage, live: LiveServer) -> None:
-    attack = "<img src=x onerror=\"document.title='broken'\"> </script><script>document.title='broken'</script>"
+    attack = (
+        "<img src=x onerror=\"document.title='broken'\"> "
+        "</script><script>document.title='broken'</script>"
+    )
     page = explored(open_page(), live, f"{attack} cat")
     page.click("#tab-whynot")
     page.fill("#asked", attack)
@@ -125,7 +139,11 @@ def test_text_is_not_interpreted_as_markup(open_page: OpenPage, live: LiveServer
     with page.expect_download() as download:
         page.click("#report")
     report = open_page(offline=True)
-    report.goto(Path(download.value.path()).rename(Path(download.value.path()).with_suffix(".html")).as_uri())
+    report.goto(
+        Path(download.value.path())
+        .rename(Path(download.value.path()).with_suffix(".html"))
+        .as_uri()
+    )
     report.wait_for_selector("#report canvas")
     assert ("broken" in page.title(), report.locator("img").count()) == (False, 0)
     assert "broken" not in (report.evaluate("window.broken || ''"))
@@ -133,7 +151,13 @@ def test_text_is_not_interpreted_as_markup(open_page: OpenPage, live: LiveServer
 
 def test_the_layout_of_a_phone_with_a_dark_theme(open_page: OpenPage, live: LiveServer) -> None:
     page = explored(
-        open_page(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True, is_mobile=True), live
+        open_page(
+            viewport={"width": 360, "height": 740},
+            color_scheme="dark",
+            has_touch=True,
+            is_mobile=True,
+        ),
+        live,
     )
     assert page.get_attribute("html", "data-theme") == "dark"
     page.tap("#output .w >> nth=0")
@@ -180,7 +204,15 @@ def test_sentences_are_loaded_on_demand(open_page: OpenPage, live: LiveServer) -
 
 def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None:
     # The random model writes a text in other pieces than those into which the tokenizer divides it.
-    own = urlencode({"q": SENTENCE, "translation": "old dog", "source": "en", "target": "de", "numbers": "uint16"})
+    own = urlencode(
+        {
+            "q": SENTENCE,
+            "translation": "old dog",
+            "source": "en",
+            "target": "de",
+            "numbers": "uint16",
+        }
+    )
     written = f"{live.url}/attention?{own}&figures=true&format=json&alignment=combined"
     explorer.route("**/attention?id=*", lambda route: route.continue_(url=written))
     explorer.reload()
@@ -192,12 +224,18 @@ def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None
     explorer.fill("#asked", "old house dog")
     explorer.click("#panel-whynot button.primary")
     explorer.wait_for_selector("#panel-whynot .big >> text=log-probability")
-    before, after = (card.locator(".chip").count() for card in explorer.locator("#panel-whynot .split > .card").all())
+    before, after = (
+        card.locator(".chip").count()
+        for card in explorer.locator("#panel-whynot .split > .card").all()
+    )
     assert explorer.locator("#panel-whynot .differs").count() == after - before > 0
 
 
 def test_labels_of_a_map_are_not_cut(explorer: Any) -> None:
-    cut = "nodes => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.textContent)"
+    cut = (
+        "nodes => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => "
+        "node.textContent)"
+    )
     assert explorer.locator("#panel-attention .heat .keys span").evaluate_all(cut) == []
 
 
@@ -213,14 +251,18 @@ def test_what_is_left_is_freed(open_page: OpenPage, live: LiveServer) -> None:
     memory.send("Performance.enable")
 
     def change() -> list[float]:
-        """Shows other tabs and the other sentence, and returns the numbers of nodes and of listeners."""
+        """Shows other tabs and the other sentence, and returns the numbers of nodes and of
+        listeners."""
         for tab, ready in shown.items():
             page.click(f"#tab-{tab}")
             page.locator(ready).first.wait_for()
             page.click("#sentences [aria-pressed=false]")
             page.locator(f"#inside:not(.busy) {ready}").first.wait_for()
         memory.send("HeapProfiler.collectGarbage")
-        found = {metric["name"]: metric["value"] for metric in memory.send("Performance.getMetrics")["metrics"]}
+        found = {
+            metric["name"]: metric["value"]
+            for metric in memory.send("Performance.getMetrics")["metrics"]
+        }
         return [found["Nodes"], found["JSEventListeners"]]
 
     first = change()

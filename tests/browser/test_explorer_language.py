@@ -29,9 +29,13 @@ TABS = {
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("language", INTERFACES[1:])
-def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, language: str, tab: str) -> None:
+def test_no_sentence_stays_english(
+    open_page: OpenPage, live: LiveServer, language: str, tab: str
+) -> None:
     page = open_page(locale=f"{language}-{language.upper()}")
-    page.goto(f"{live.url}/attention#source=en&target=de&beam=2&q={SENTENCE.replace(' ', '+')}&tab={tab}")
+    page.goto(
+        f"{live.url}/attention#source=en&target=de&beam=2&q={SENTENCE.replace(' ', '+')}&tab={tab}"
+    )
     page.wait_for_selector("#output:not(.busy) .w")
     for selector in TABS[tab]:
         page.wait_for_selector(selector)
@@ -43,7 +47,9 @@ def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, langua
     assert page.get_attribute("html", "lang") == page.input_value("#interface") == language
     own = {row[INTERFACES.index(language)] for row in ROWS}
     english = {row[0] for row in ROWS if re.search("[a-z]{3}", row[0])} - own
-    any_of = re.compile("|".join(re.sub(r"\\{\d\\}", ".*", re.escape(text)) for text in english), re.DOTALL)
+    any_of = re.compile(
+        "|".join(re.sub(r"\\{\d\\}", ".*", re.escape(text)) for text in english), re.DOTALL
+    )
     shown = set(page.evaluate(SHOWN)) - own
     assert len(shown) > 20 and [text for text in shown if any_of.fullmatch(text)] == []
 

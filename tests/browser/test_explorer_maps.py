@@ -11,7 +11,10 @@ from tests.support.servers.live import WORDS
 
 def test_the_map_of_a_long_sentence_scrolls_and_zooms(explorer: Any) -> None:
     translate(explorer, " ".join(WORDS * 3))
-    heat, canvas = explorer.locator("#panel-attention .heat"), explorer.locator("#panel-attention .heat canvas")
+    heat, canvas = (
+        explorer.locator("#panel-attention .heat"),
+        explorer.locator("#panel-attention .heat canvas"),
+    )
     assert explorer.locator("#panel-attention .heat .keys span").count() >= 25
     for view in (heat, explorer.locator(".lines")):
         assert view.bounding_box()["height"] < 0.8 * 900

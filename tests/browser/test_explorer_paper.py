@@ -31,7 +31,11 @@ def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -
     for picture in chapters.locator("#works-figures img.figure").all():
         sync_api.expect(picture).not_to_have_js_property("naturalWidth", 0)
     commands = chapters.locator("#panel-works .card > pre").all_inner_texts()
-    assert [re.search(r"-o (figure\d)\.svg$", command)[1] for command in commands] == ["figure3", "figure4", "figure5"]
+    assert [re.search(r"-o (figure\d)\.svg$", command)[1] for command in commands] == [
+        "figure3",
+        "figure4",
+        "figure5",
+    ]
     for command in commands:
         address = re.search(r"curl '(\S+)'", command)[1]
         answer = chapters.request.get(address)
@@ -85,4 +89,6 @@ def test_the_figures_are_drawn_with_a_teaching_model_that_is_got_by_its_name(cha
     )
     chapters.unroute("**/languages")
     chapters.reload()
-    sync_api.expect(chapters.locator("#works-figures code")).to_have_text(f"attentive pull {teacher}")
+    sync_api.expect(chapters.locator("#works-figures code")).to_have_text(
+        f"attentive pull {teacher}"
+    )

@@ -35,7 +35,9 @@ def download(page: Any, view: str, **fields: str) -> tuple[bytes, dict[str, str]
 
 
 @pytest.mark.parametrize("view", PICTURES)
-def test_every_view_is_downloaded_with_title_theme_resolution_and_heads_that_are_off(explorer: Any, view: str) -> None:
+def test_every_view_is_downloaded_with_title_theme_resolution_and_heads_that_are_off(
+    explorer: Any, view: str
+) -> None:
     format, expected = PICTURES[view]
     explorer.evaluate("location.hash += '&off=cross.0.1'")
     explorer.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
@@ -46,13 +48,20 @@ def test_every_view_is_downloaded_with_title_theme_resolution_and_heads_that_are
     wanted = expected | chosen | {"view": view, "format": format, "masked_heads": "cross.0.1"}
     assert wanted.items() <= sent.items()
     if format == "svg":
-        assert b">My title<" in content and b"without cross.0.1" in content and b"#191b23" in content
+        assert (
+            b">My title<" in content and b"without cross.0.1" in content and b"#191b23" in content
+        )
     if view == "card":
         assert struct.unpack(">II", content[16:24]) == (900, 473)
 
 
-def test_files_of_a_translation_that_the_server_no_longer_keeps(explorer: Any, page_log: PageLog) -> None:
-    forgotten = '{"error": "This translation is no longer kept: the server remembers 1 translation for 1 second."}'
+def test_files_of_a_translation_that_the_server_no_longer_keeps(
+    explorer: Any, page_log: PageLog
+) -> None:
+    forgotten = (
+        '{"error": "This translation is no longer kept: the server remembers 1 translation for 1 '
+        'second."}'
+    )
     explorer.route("**/attention?id=*", lambda route: route.fulfill(status=410, body=forgotten))
     assert download(explorer, "card", format="svg")[0].startswith(b"<?xml")
     with explorer.expect_download() as file:
@@ -76,7 +85,9 @@ def test_a_link_marks_its_word(explorer: Any, open_page: OpenPage) -> None:
 
 
 def test_the_id_of_a_translation_opens_its_sentence(open_page: OpenPage, live: LiveServer) -> None:
-    served = live.post("/translate", {"q": f"a dog. {SENTENCE}", "source": "en", "target": "fr"}).json()["id"]
+    served = live.post(
+        "/translate", {"q": f"a dog. {SENTENCE}", "source": "en", "target": "fr"}
+    ).json()["id"]
     page = open_page()
     page.goto(f"{live.url}/attention?id={served}&sentence=1")
     page.wait_for_selector("#output:not(.busy) .w")
@@ -117,13 +128,20 @@ def test_a_page_of_an_allowed_origin_shows_one_view_in_a_frame(
     frame.wait_for_selector(shown)
     frame.wait_for_selector("#output:not(.busy) .w", state="attached")
     assert not frame.is_visible(hidden)
-    assert frame.locator("header:visible, #translate:visible, nav:visible, footer:visible, h2:visible").count() == 0
+    assert (
+        frame.locator(
+            "header:visible, #translate:visible, nav:visible, footer:visible, h2:visible"
+        ).count()
+        == 0
+    )
     assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert "embed=1" in frame.url
     frame.page.context.close()
 
 
-def test_a_page_of_another_origin_gets_no_frame(browser: Any, live: LiveServer, course: str) -> None:
+def test_a_page_of_another_origin_gets_no_frame(
+    browser: Any, live: LiveServer, course: str
+) -> None:
     frame = embedded(browser, live, course.replace("127.0.0.1", "localhost"), "")
     frame.wait_for_url("chrome-error:**", wait_until="commit")
     assert frame.locator("#film").count() == 0
@@ -131,7 +149,8 @@ def test_a_page_of_another_origin_gets_no_frame(browser: Any, live: LiveServer, 
 
 
 def embedded(browser: Any, live: LiveServer, origin: str, view: str) -> Any:
-    """Opens a page of an origin that has a view in a frame, and returns the frame when it is loaded."""
+    """Opens a page of an origin that has a view in a frame, and returns the frame when it is
+    loaded."""
     page = browser.new_context(reduced_motion="reduce").new_page()
     address = f"{live.url}/attention?source=en&target=de&q=the+cat+sleeps.&embed=1{view}"
     page.goto(f"{origin}/?{quote(address, safe='')}")

@@ -15,17 +15,22 @@ MASKED = "the cat 😀 sleeps, write to anna@example.com in a house 🚆 on http
 
 @pytest.fixture
 def page(open_page: OpenPage, live: LiveServer) -> Any:
-    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
+    page = open_page(
+        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
+    )
     page.goto(live.url + "/attention")
     page.wait_for_selector("#to option", state="attached")
     return page
 
 
 def test_the_served_translation_is_shown_and_copied(page: Any, live: LiveServer) -> None:
-    page.wait_for_load_state("networkidle")  # the film of the first screen asks for its own translation
+    # the film of the first screen asks for its own translation
+    page.wait_for_load_state("networkidle")
     with page.expect_response("**/attention?id=*") as answer:
         translate(page, MASKED)
-    served = live.post("/translate", {"q": MASKED, "source": "en", "target": "de"}).json()["translatedText"]
+    served = live.post("/translate", {"q": MASKED, "source": "en", "target": "de"}).json()[
+        "translatedText"
+    ]
     assert "😀" in served
     assert page.locator("#output").text_content() == served
     page.click("#copy")
@@ -42,13 +47,18 @@ def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log:
     waiting: list[Any] = []
     page.route("**/translate", lambda route: waiting.append(route))  # noqa: PLW0108  Playwright needs a function
     page.fill("#text", "a dog walks")
-    assert page.evaluate("['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)")
+    assert page.evaluate(
+        "['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)"
+    )
     with page.expect_request("**/translate"):
         page.click("#go")
-    assert page.evaluate("['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)")
+    assert page.evaluate(
+        "['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)"
+    )
     page.wait_for_selector("#output.busy")
     failure = pytest.importorskip("playwright.sync_api").Error
-    # The pause after typing may have ended before the click; its request is aborted by that of the click.
+    # The pause after typing may have ended before the click; its request is aborted by that of the
+    # click.
     while page.locator("#error").is_hidden():
         page.wait_for_timeout(10)
         while waiting:
@@ -61,10 +71,15 @@ def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log:
 
 def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: PageLog) -> None:
     translate(page, "the cat walks.\na dog sleeps.")
-    page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.route(
+        "**/attention?*",
+        lambda route: route.fulfill(status=429, json={"error": "The server is busy."}),
+    )
     page.click("#sentences button >> nth=1")
     page.wait_for_selector("#error:not([hidden])")
-    assert page.locator("#inside canvas").count() == 0 and page.locator("#film").text_content() == ""
+    assert (
+        page.locator("#inside canvas").count() == 0 and page.locator("#film").text_content() == ""
+    )
     page.unroute("**/attention?*")
     page.click("#sentences button >> nth=1")
     page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
@@ -77,7 +92,10 @@ def test_a_pivot_is_named_and_both_steps_are_shown(page: Any) -> None:
     page.select_option("#to", "fr")
     translate(page, "the cat sleeps. a dog walks.")
     assert "German → English → French" in page.inner_text("#legs")
-    between, output = page.locator("#between").text_content(), page.locator("#output").text_content()
+    between, output = (
+        page.locator("#between").text_content(),
+        page.locator("#output").text_content(),
+    )
     assert page.get_attribute("#legs [role=radio] >> nth=1", "aria-checked") == "true"
     page.hover("#between .w >> nth=0")
     assert page.locator("#output .w.linked").count() + page.locator("#between .w.on").count() >= 1
@@ -86,7 +104,10 @@ def test_a_pivot_is_named_and_both_steps_are_shown(page: Any) -> None:
     page.wait_for_selector("#mirror .w")
     page.wait_for_selector("#between .w")
     assert page.locator("#output .w").count() == 0
-    assert (page.locator("#between").text_content(), page.locator("#output").text_content()) == (between, output)
+    assert (page.locator("#between").text_content(), page.locator("#output").text_content()) == (
+        between,
+        output,
+    )
     page.reload()
     page.wait_for_selector("#mirror .w")
     assert page.get_attribute("#legs [role=radio] >> nth=0", "aria-checked") == "true"

@@ -1,4 +1,5 @@
-"""The film of a translation: it plays, it can be moved, and it shows other versions with their cost."""
+"""The film of a translation: it plays, it can be moved, and it shows other versions with their
+cost."""
 
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ ENDED = "#film .play >> text=Play again"
 
 @pytest.fixture
 def page(explorer: Any) -> Any:
-    """The explorer with the film at its end: the fixture prefers reduced motion, so nothing plays by itself."""
+    """The explorer with the film at its end: the fixture prefers reduced motion, so nothing plays
+    by itself."""
     explorer.wait_for_selector(ENDED)
     return explorer
 
 
 def visible_words(page: Any) -> int:
     return int(
-        page.locator("#film .target .fw").evaluate_all("nodes => nodes.filter(n => n.style.opacity === '1').length")
+        page.locator("#film .target .fw").evaluate_all(
+            "nodes => nodes.filter(n => n.style.opacity === '1').length"
+        )
     )
 
 
@@ -43,7 +47,9 @@ def test_the_film_plays_to_its_end(open_page: OpenPage, live: LiveServer) -> Non
     assert visible_words(page) == words >= 1
     assert page.locator("#film .source .fw").all_text_contents() == SENTENCE.split()
     page.click("#film .play")
-    page.wait_for_function("() => document.querySelector('#film .target .fw:last-of-type').style.opacity === '0'")
+    page.wait_for_function(
+        "() => document.querySelector('#film .target .fw:last-of-type').style.opacity === '0'"
+    )
     page.wait_for_selector(ENDED)
     assert visible_words(page) == words and "film=" not in page.url
 
@@ -68,7 +74,9 @@ def test_the_scrubber_goes_from_word_to_word(page: Any) -> None:
     page.keyboard.press("ArrowLeft")
     words = page.locator("#film .target .fw").count()
     page.keyboard.press("ArrowLeft")
-    assert page.get_attribute("#scrubber", "aria-valuetext").startswith(f"word {words - 1} of {words}: ")
+    assert page.get_attribute("#scrubber", "aria-valuetext").startswith(
+        f"word {words - 1} of {words}: "
+    )
     assert visible_words(page) == words - 1
     assert "probability" in page.inner_text("#film .readout")
     for _ in range(2):
@@ -81,7 +89,10 @@ def test_a_word_shows_its_ribbons_and_what_was_almost_written(page: Any) -> None
     show_word(page, 1)
     assert visible_words(page) == 2
     assert page.locator("#film .runners button").count() == 3
-    ink = "node => node.getContext('2d').getImageData(0, 0, node.width, node.height).data.some((x) => x)"
+    ink = (
+        "node => node.getContext('2d').getImageData(0, 0, node.width, node.height).data.some((x) "
+        "=> x)"
+    )
     assert page.locator("#film .stage canvas").evaluate(ink)
     page.reload()
     page.wait_for_selector("#film .runners button")
@@ -149,7 +160,9 @@ def test_a_broken_head_changes_the_film_and_the_laboratory(page: Any) -> None:
     assert "off=" not in page.url
 
 
-def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, open_page: OpenPage) -> None:
+def test_roles_over_sentences_are_shown_where_the_model_has_them(
+    explorer: Any, open_page: OpenPage
+) -> None:
     url = explorer.url
     explorer.click("role=radio[name='Numbers']")
     assert "over" not in explorer.inner_text("#panel-attention thead")
@@ -158,7 +171,10 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
     def with_roles(route: Any) -> None:
         answer = route.fetch().json()
         [leg] = answer["legs"]
-        heads = {kind: [[{"role": "rare", "share": 0.6}] * 4] * 2 for kind in ("cross", "encoder", "decoder")}
+        heads = {
+            kind: [[{"role": "rare", "share": 0.6}] * 4] * 2
+            for kind in ("cross", "encoder", "decoder")
+        }
         costs = {kind: [[0.5, 0.05, 0.01, -0.001]] * 2 for kind in heads}
         losses = {
             "sentences": 9,
@@ -179,11 +195,18 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
     page.wait_for_selector("#chapters .caption >> text=Over 24 sentences: the rarest piece (60 %)")
     costs = "costs {} nats a piece: it "
     for head, cost in enumerate(
-        [("0.50", "matters."), ("0.05", "matters a little."), ("0.01", "hardly"), ("0.00", "hardly")]
+        [
+            ("0.50", "matters."),
+            ("0.05", "matters a little."),
+            ("0.01", "hardly"),
+            ("0.00", "hardly"),
+        ]
     ):
         page.click(f"#chapters .chapter >> nth=0 >> .head >> nth={1 + head}")
         page.wait_for_selector(f"#chapters .caption >> text={costs.format(cost[0]) + cost[1]}")
     page.click("role=radio[name='All heads']")
     assert page.locator("#panel-attention .thumb.alive").count() == 2 * 2
     page.click("#panel-attention >> role=radio[name=/encoder/i]")
-    page.wait_for_selector("#panel-attention >> text=Without attention in layer 1 a piece costs 0.90 nats more")
+    page.wait_for_selector(
+        "#panel-attention >> text=Without attention in layer 1 a piece costs 0.90 nats more"
+    )

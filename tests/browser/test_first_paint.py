@@ -14,7 +14,9 @@ PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length >
 
 
 @pytest.mark.parametrize("path", ["/", "/attention"])
-def test_a_page_is_painted_before_any_file_arrives(open_page: OpenPage, live: LiveServer, path: str) -> None:
+def test_a_page_is_painted_before_any_file_arrives(
+    open_page: OpenPage, live: LiveServer, path: str
+) -> None:
     page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="dark", locale="de-DE")
     release = hold_files(page)
     page.goto(live.url + path, wait_until="commit")
@@ -22,10 +24,17 @@ def test_a_page_is_painted_before_any_file_arrives(open_page: OpenPage, live: Li
     assert page.locator("#text").is_visible() and page.locator("footer").is_visible()
     assert page.get_attribute("html", "data-theme") == "dark"
     if path == "/":
-        assert page.get_attribute("html", "lang") == "de" and page.inner_text("#choose") == "Datei übersetzen"
-        assert page.input_value("#interface") == "de" and page.evaluate("document.activeElement.id") == "text"
+        assert (
+            page.get_attribute("html", "lang") == "de"
+            and page.inner_text("#choose") == "Datei übersetzen"
+        )
+        assert (
+            page.input_value("#interface") == "de"
+            and page.evaluate("document.activeElement.id") == "text"
+        )
     before = layout(page)
-    page.route("**/translate", lambda route: None)  # the first example of the explorer is not drawn yet
+    # the first example of the explorer is not drawn yet
+    page.route("**/translate", lambda route: None)
     release()
     page.wait_for_selector("#to option", state="attached")
     assert layout(page) == before
@@ -51,12 +60,15 @@ def layout(page: Any) -> list[Any]:
     """Returns places of the parts of the page."""
     boxes: list[Any] = page.eval_on_selector_all(
         "header, nav a, main, .pane, .bar, #text, #output, details:not([hidden]) summary, footer",
-        "nodes => nodes.map((node) => [node.id, ...Object.values(node.getBoundingClientRect().toJSON())])",
+        "nodes => nodes.map((node) => [node.id, "
+        "...Object.values(node.getBoundingClientRect().toJSON())])",
     )
     return boxes
 
 
-def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: OpenPage, live: LiveServer) -> None:
+def test_what_is_chosen_before_the_explorer_is_ready_is_used(
+    open_page: OpenPage, live: LiveServer
+) -> None:
     page = open_page()
     release = hold_files(page)
     page.goto(live.url + "/attention", wait_until="commit")
@@ -65,4 +77,7 @@ def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: OpenPage
     page.click("#go")
     release()
     page.wait_for_selector("#output:not(.busy) .w")
-    assert (page.input_value("#text"), page.input_value("#beam")) == (SENTENCE, "4") and "beam=4" in page.url
+    assert (page.input_value("#text"), page.input_value("#beam")) == (
+        SENTENCE,
+        "4",
+    ) and "beam=4" in page.url

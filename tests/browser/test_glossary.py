@@ -22,24 +22,31 @@ def page(open_page: OpenPage, live: LiveServer) -> Any:
 
 
 def wait_for_term(page: Any, term: str) -> None:
-    page.wait_for_function("term => document.getElementById('output').textContent.includes(term)", arg=term)
+    page.wait_for_function(
+        "term => document.getElementById('output').textContent.includes(term)", arg=term
+    )
 
 
 def wait_without_term(page: Any, term: str) -> None:
     page.wait_for_function(
-        "term => { const text = document.getElementById('output').textContent; return text && !text.includes(term); }",
+        "term => { const text = document.getElementById('output').textContent; return text && "
+        "!text.includes(term); }",
         arg=term,
     )
 
 
 def test_own_terms_are_used_and_kept_for_each_pair_of_languages(page: Any) -> None:
     page.select_option("#terms", "own")
-    page.fill("#pairs", f"cat = Schnurrer\n\nunfinished\nhouse\tHütte\ncat = Maus\n= a\n{'x' * 301} = b")
+    page.fill(
+        "#pairs", f"cat = Schnurrer\n\nunfinished\nhouse\tHütte\ncat = Maus\n= a\n{'x' * 301} = b"
+    )
     page.fill("#text", SENTENCE)
     wait_for_term(page, "Schnurrer")
     wait_for_term(page, "Hütte")
     unused = page.inner_text("#unused")
-    assert [part in unused for part in ("Line 3", "“unfinished”", "Line 5", "“cat = Maus”", "Line 6")] == [True] * 5
+    assert [
+        part in unused for part in ("Line 3", "“unfinished”", "Line 5", "“cat = Maus”", "Line 6")
+    ] == [True] * 5
     assert "Line 1" not in unused and "Line 4" not in unused and len(unused) < 300
     page.reload()
     wait_for_term(page, "Schnurrer")
@@ -57,7 +64,12 @@ def glossaries(live: LiveServer) -> Iterator[None]:
     """Glossaries of two pairs of languages on the server."""
     made = []
     for name, target in (("Cats", "de"), ("Chats", "fr")):
-        body = {"name": name, "source_lang": "en", "target_lang": target, "entries": "cat\tSchnurrer"}
+        body = {
+            "name": name,
+            "source_lang": "en",
+            "target_lang": target,
+            "entries": "cat\tSchnurrer",
+        }
         made.append(live.post("/v2/glossaries", body).json()["glossary_id"])
     yield
     for id in made:
@@ -73,7 +85,9 @@ def test_a_glossary_of_the_server_is_chosen(page: Any, glossaries: None) -> None
     page.select_option("#terms", label="Cats")
     page.fill("#text", SENTENCE)
     wait_for_term(page, "Schnurrer")
-    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": SENTENCE.encode()})
+    page.set_input_files(
+        "#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": SENTENCE.encode()}
+    )
     with page.expect_download() as download:
         page.click("#files a")
     assert "Schnurrer" in download.value.path().read_text(encoding="utf-8")

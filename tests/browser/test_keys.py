@@ -22,7 +22,9 @@ def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liv
         yield server
 
 
-def test_the_page_prompts_for_the_key_once(open_page: OpenPage, live: LiveServer, page_log: PageLog) -> None:
+def test_the_page_prompts_for_the_key_once(
+    open_page: OpenPage, live: LiveServer, page_log: PageLog
+) -> None:
     secret, _ = KeyFile(Path(live.log.parent / "data")).create("browser")
     page = open_page()
     asked: list[str] = []

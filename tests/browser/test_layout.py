@@ -1,5 +1,5 @@
-"""With the model that comes with the server: the explorer opens with its film, nothing jumps, and little is transferred; the
-translator offers other words."""
+"""With the model that comes with the server: the explorer opens with its film, nothing jumps, and
+little is transferred; the translator offers other words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ WRITTEN = "nodes => nodes.filter((node) => node.style.opacity === '1').length"
 
 @pytest.fixture
 def live(shipped: LiveServer) -> LiveServer:
-    """A server with the model that comes with it: what is transferred and how long texts are depends on the model."""
+    """A server with the model that comes with it: what is transferred and how long texts are
+    depends on the model."""
     return shipped
 
 
@@ -67,7 +68,9 @@ def test_the_film_waits_with_its_first_frame_until_it_is_seen_and_is_dragged(
     assert words.evaluate_all(WRITTEN) == 0
 
 
-def test_another_word_is_chosen_by_a_click_and_is_part_of_the_link(open_page: OpenPage, live: LiveServer) -> None:
+def test_another_word_is_chosen_by_a_click_and_is_part_of_the_link(
+    open_page: OpenPage, live: LiveServer
+) -> None:
     page = open_page(locale="en-US")
     page.goto(f"{live.url}/#source=en&target=de&q=The+cat+eats+the+fish.")
     page.wait_for_selector("#output:not(.busy) .w")
@@ -84,6 +87,8 @@ def test_another_word_is_chosen_by_a_click_and_is_part_of_the_link(open_page: Op
     link.goto(page.url)
     link.wait_for_function(shown, arg=wanted)
     link.click("#inside")  # the explorer shows the chosen words too
-    link.wait_for_function("text => document.querySelector('#film .target')?.textContent === text", arg=wanted)
+    link.wait_for_function(
+        "text => document.querySelector('#film .target')?.textContent === text", arg=wanted
+    )
     page.fill("#text", "The dog sleeps.")
     page.wait_for_function("() => !location.hash.includes('fork')")

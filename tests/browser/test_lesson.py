@@ -22,7 +22,9 @@ def test_the_page_opens_with_a_drawn_model_and_one_click_leads_to_the_lesson(
     page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
     page.goto(live.url + "/attention")
     sync_api.expect(page.locator("#opening svg")).to_contain_text("Cross-attention, 4 heads")
-    sync_api.expect(page.locator("#text")).to_have_value(page.text_content("#examples button >> nth=0"))
+    sync_api.expect(page.locator("#text")).to_have_value(
+        page.text_content("#examples button >> nth=0")
+    )
     page.click("#opening button.primary")
     page.wait_for_selector("#tab-works[aria-selected=true]")
     page.get_by_role("radio", name="RoPE").click()
@@ -31,7 +33,8 @@ def test_the_page_opens_with_a_drawn_model_and_one_click_leads_to_the_lesson(
     matrix = """node => Array.from(new Uint32Array(node.getContext("2d").getImageData(0, 0, 16, 16).data.buffer))"""
     pixels = page.locator("#works-shift canvas").evaluate(matrix)
     blocks = {16 * i + j for i in range(16) for j in (i, i ^ 1)}
-    assert {pixels[i] for i in range(256) if i not in blocks} == {0xFFFFFFFF}  # 0 has the colour of the page
+    # 0 has the colour of the page
+    assert {pixels[i] for i in range(256) if i not in blocks} == {0xFFFFFFFF}
     assert pixels[0] != 0xFFFFFFFF != pixels[255]
     page.fill("#text", "")
     sync_api.expect(page.locator("#opening")).to_be_hidden()
@@ -48,7 +51,8 @@ def test_slides_fit_the_window_and_are_moved_by_keys(open_page: OpenPage, live: 
         sync_api.expect(page.locator("#slide")).to_have_text(f"{number} / {count}")
         assert page.locator("#film:visible, .slide:visible").count() == 1
         page.wait_for_function(FITS)
-        assert page.locator(".now").evaluate("node => Number(node.style.zoom)") > 0.8  # the type stays large
+        # the type stays large
+        assert page.locator(".now").evaluate("node => Number(node.style.zoom)") > 0.8
         page.keyboard.press("ArrowRight")
     assert f"present={count}" in page.url and not page.locator("header, #keys").first.is_visible()
     page.set_viewport_size({"width": 1920, "height": 1080})
@@ -75,7 +79,9 @@ def test_slides_fit_the_window_and_are_moved_by_keys(open_page: OpenPage, live: 
     titles = ["".join(title.split()) for title in page.locator(".slide > h2").all_text_contents()]
     texts = ["".join(sheet.get_textpage().get_text_range().split()) for sheet in printed]
     places = [next(i for i, text in enumerate(texts) if title in text) for title in titles]
-    assert places == sorted(set(places)) and {sheet.get_size() for sheet in printed} == {(1440, 810)}
+    assert places == sorted(set(places)) and {sheet.get_size() for sheet in printed} == {
+        (1440, 810)
+    }
     page.set_viewport_size({"width": 360, "height": 800})  # a phone scrolls, in one direction
     for _ in range(count):
         page.keyboard.press("ArrowRight")

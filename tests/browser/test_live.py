@@ -16,7 +16,8 @@ def given_out(page: Any) -> str:
     """The translation without the words that wait."""
     return str(
         page.evaluate(
-            "[...document.getElementById('output').childNodes].filter(n => n.nodeType === 3).map(n => n.data).join('')"
+            "[...document.getElementById('output').childNodes].filter(n => n.nodeType === 3).map(n "
+            "=> n.data).join('')"
         )
     )
 
@@ -32,7 +33,9 @@ def test_words_go_out_while_a_sentence_is_typed(
     for word in ("the", "cat", "sleeps", "in", "a", "house.", "the", "dog"):
         with page.expect_response("**/live"):
             page.locator("#text").press_sequentially(word + " ")
-        page.wait_for_function("word => document.getElementById('source').textContent.endsWith(word)", arg=word)
+        page.wait_for_function(
+            "word => document.getElementById('source').textContent.endsWith(word)", arg=word
+        )
         assert given_out(page).startswith(seen)
         seen = given_out(page)
     assert page.locator("#source .late").count() == 2 and page.locator("#decision path").count()

@@ -1,4 +1,5 @@
-"""The path of one word through the model: its numbers are those of GET /attention/tensors, and each leads to its request."""
+"""The path of one word through the model: its numbers are those of GET /attention/tensors, and each
+leads to its request."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def number(text: str) -> float:
 
 
 def request_of(page: Any, button: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the name of the tensor behind a button, and the answer of the request that its dialog shows."""
+    """Returns the name of the tensor behind a button, and the answer of the request that its dialog
+    shows."""
     button.click()
     page.wait_for_selector("#dialog[open]")
     title, command = page.inner_text("#dialog-title"), page.inner_text("#dialog-body")
@@ -61,7 +63,10 @@ def test_mean_and_variance_and_logits_are_those_of_the_engine(path: Any) -> None
     assert abs(sum(shares) - 100) < len(shares) * 0.5
     share = number(first.locator(".n").inner_text())
     path.get_by_role("slider", name="top-k").fill("1")
-    assert path.locator("#works-logits li").count() == 1 and number(first.locator(".n").inner_text()) == 100
+    assert (
+        path.locator("#works-logits li").count() == 1
+        and number(first.locator(".n").inner_text()) == 100
+    )
     path.get_by_role("slider", name="top-k").fill("8")
     path.get_by_role("slider", name="Temperature").fill("30")
     assert number(first.locator(".n").inner_text()) != share

@@ -27,7 +27,10 @@ def test_the_forget_gates_stand_in_place_of_the_decoder_maps(explorer: Any) -> N
     sync_api.expect(explorer.locator("#absent")).to_contain_text("recurren")
     explorer.get_by_role("img", name="Forget gates").press("ArrowRight")
     sync_api.expect(explorer.locator("#panel-attention .readout")).to_contain_text("keeps at")
-    assert explorer.locator("#panel-attention .heat .queries span").all_text_contents() == ["layer 0", "layer 1"]
+    assert explorer.locator("#panel-attention .heat .queries span").all_text_contents() == [
+        "layer 0",
+        "layer 1",
+    ]
     explorer.reload()
     sync_api.expect(explorer.locator("#absent")).to_be_visible()
     explorer.get_by_role("radio", name="Encoder").click()
@@ -36,7 +39,12 @@ def test_the_forget_gates_stand_in_place_of_the_decoder_maps(explorer: Any) -> N
 
 def test_every_tab_works_without_decoder_maps(explorer: Any) -> None:
     explorer.get_by_role("radio", name="All heads").click()
-    for tab, ready in (("decoding", "svg .node.win"), ("heads", ".thumb"), ("works", ".numbers"), ("whynot", "#asked")):
+    for tab, ready in (
+        ("decoding", "svg .node.win"),
+        ("heads", ".thumb"),
+        ("works", ".numbers"),
+        ("whynot", "#asked"),
+    ):
         explorer.click(f"#tab-{tab}")
         sync_api.expect(explorer.locator(f"#panel-{tab} {ready}").first).to_be_visible()
     explorer.click("#tab-works")

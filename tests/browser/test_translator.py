@@ -20,12 +20,17 @@ def translate(page: Any, text: str) -> str:
 
 def test_typed_text_is_translated_counted_copied_and_cleared(page: Any, live: LiveServer) -> None:
     text = "the cat 😀 sleeps, write to anna@example.com"
-    served = live.post("/translate", {"q": text, "source": "en", "target": "de"}).json()["translatedText"]
+    served = live.post("/translate", {"q": text, "source": "en", "target": "de"}).json()[
+        "translatedText"
+    ]
     assert translate(page, text) == served
     page.click("#copy")
     assert page.evaluate("navigator.clipboard.readText()") == served
     assert page.inner_text("#count").startswith(str(len(text)))
-    assert page.get_attribute("#output", "lang") == "de" and page.get_attribute("#text", "lang") == "en"
+    assert (
+        page.get_attribute("#output", "lang") == "de"
+        and page.get_attribute("#text", "lang") == "en"
+    )
     page.click("#clear")
     assert (page.input_value("#text"), page.locator("#output").text_content()) == ("", "")
     assert not page.locator("#copy").is_visible()
@@ -47,11 +52,14 @@ def test_a_flagged_sentence_is_underlined_with_the_reason_in_each_language(page:
         page.fill("#text", f"{SENTENCE} {language}")
         page.wait_for_selector("#output:not(.busy) .s.flagged[title]")
         page.wait_for_function(
-            "text => document.querySelector('#mirror').textContent.startsWith(text)", arg=f"{SENTENCE} {language}"
+            "text => document.querySelector('#mirror').textContent.startsWith(text)",
+            arg=f"{SENTENCE} {language}",
         )
         reason = page.get_attribute("#output .s.flagged", "title")
         assert page.locator("#warning").is_visible()
-        assert all(part.strip() in page.inner_text("#warning") for part in reason.split(".") if part)
+        assert all(
+            part.strip() in page.inner_text("#warning") for part in reason.split(".") if part
+        )
         reasons.add(reason)
     assert len(reasons) == len(INTERFACES)
     flags.clear()
@@ -72,7 +80,10 @@ def test_word_pairs_and_doubtful_words_are_marked(page: Any) -> None:
     assert page.locator("#output .unsure").count() >= 1 and page.locator("#doubt").is_visible()
     assert "25" in page.get_attribute("#output .unsure >> nth=0", "title")
     page.hover("#output .w >> nth=0")
-    assert page.locator("#output .w.on").count() == 1 and page.locator("#mirror .w.linked").count() == 1
+    assert (
+        page.locator("#output .w.on").count() == 1
+        and page.locator("#mirror .w.linked").count() == 1
+    )
     source = page.inner_text("#pair").split(" → ")[0]
     box = page.locator("#mirror .w.linked").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -86,9 +97,15 @@ def test_word_pairs_and_doubtful_words_are_marked(page: Any) -> None:
 
 def test_an_old_translation_is_not_shown_under_a_new_text(page: Any, page_log: PageLog) -> None:
     translate(page, SENTENCE)
-    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.route(
+        "**/translate",
+        lambda route: route.fulfill(status=429, json={"error": "The server is busy."}),
+    )
     page.fill("#text", "a dog walks")
-    assert page.evaluate("document.getElementById('output').inert") and not page.locator("#copy").is_visible()
+    assert (
+        page.evaluate("document.getElementById('output').inert")
+        and not page.locator("#copy").is_visible()
+    )
     page.wait_for_selector("#error:not([hidden])")
     assert page.locator("#output").text_content() == ""
     page_log.expected = "429"
@@ -97,15 +114,25 @@ def test_an_old_translation_is_not_shown_under_a_new_text(page: Any, page_log: P
 def test_languages_are_detected_and_swapped(page: Any) -> None:
     page.select_option("#from", "auto")
     served = translate(page, "the cat sleeps in a house and the dog is here")
-    assert page.inner_text("#detected") == page.locator("#from option").first.text_content() == "English (detected)"
+    assert (
+        page.inner_text("#detected")
+        == page.locator("#from option").first.text_content()
+        == "English (detected)"
+    )
     page.select_option("#interface", "fr")
     served = translate(page, "the cat sleeps in the house and the dog is here")
     assert page.inner_text("#detected") == "Anglais (détecté)"
     page.click("#swap")
-    assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == ("de", "en", served)
+    assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == (
+        "de",
+        "en",
+        served,
+    )
 
 
-def test_a_copied_text_that_is_perhaps_in_the_target_language_gets_another_target_once(page: Any) -> None:
+def test_a_copied_text_that_is_perhaps_in_the_target_language_gets_another_target_once(
+    page: Any,
+) -> None:
     targets: list[str] = []
 
     def unsure(route: Any) -> None:
@@ -145,7 +172,8 @@ def test_the_history_is_kept_on_the_device(page: Any) -> None:
     page.reload()
     page.wait_for_selector("#memory:not([hidden])")
     page.focus("#memory summary")
-    page.keyboard.press("Enter")  # a click could miss: the page moves while the text is translated again
+    # a click could miss: the page moves while the text is translated again
+    page.keyboard.press("Enter")
     page.wait_for_selector("#memory[open]")
     assert page.locator("#entries li").count() == 2
     page.click("#entries li >> nth=1 >> .entry")
@@ -157,8 +185,12 @@ def test_the_history_is_kept_on_the_device(page: Any) -> None:
     assert page.evaluate("localStorage.getItem('translations')") == "[]"
 
 
-def test_files_are_chosen_or_dropped_and_downloaded(page: Any, live: LiveServer, tmp_path: Path) -> None:
-    served = live.post("/translate", {"q": SENTENCE, "source": "en", "target": "de"}).json()["translatedText"]
+def test_files_are_chosen_or_dropped_and_downloaded(
+    page: Any, live: LiveServer, tmp_path: Path
+) -> None:
+    served = live.post("/translate", {"q": SENTENCE, "source": "en", "target": "de"}).json()[
+        "translatedText"
+    ]
     file = tmp_path / "letter.txt"
     file.write_text(SENTENCE)
     page.set_input_files("#file", str(file))
@@ -178,9 +210,14 @@ def test_files_are_chosen_or_dropped_and_downloaded(page: Any, live: LiveServer,
     assert "virus.exe" in page.inner_text("#files .bad")
 
 
-def test_the_interface_has_four_languages_and_fits_a_small_screen(open_page: OpenPage, live: LiveServer) -> None:
+def test_the_interface_has_four_languages_and_fits_a_small_screen(
+    open_page: OpenPage, live: LiveServer
+) -> None:
     page = opened(open_page(viewport={"width": 320, "height": 640}, locale="de-DE"), live)
-    assert page.get_attribute("html", "lang") == "de" and page.inner_text("#choose") == "Datei übersetzen"
+    assert (
+        page.get_attribute("html", "lang") == "de"
+        and page.inner_text("#choose") == "Datei übersetzen"
+    )
     translate(page, f"{SENTENCE} {'x' * 60}")
     for language in INTERFACES:
         page.select_option("#interface", language)
@@ -206,7 +243,10 @@ def test_a_text_typed_before_the_page_is_ready_is_translated(
     open_page: OpenPage, live: LiveServer, page_log: PageLog
 ) -> None:
     page = open_page()
-    page.route("**/languages", lambda route: route.fulfill(status=503, json={"error": "The models are loading."}))
+    page.route(
+        "**/languages",
+        lambda route: route.fulfill(status=503, json={"error": "The models are loading."}),
+    )
     page.goto(live.url)
     page.fill("#text", "The cat sleeps.")
     page.wait_for_selector("#error >> text=loading")

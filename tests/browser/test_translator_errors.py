@@ -12,14 +12,18 @@ from tests.browser.conftest import INTERFACES, SENTENCE, OpenPage, PageLog
 from tests.support.servers.live import LiveServer
 
 
-def test_a_message_about_a_refused_file_is_closed_or_replaced(page: Any, live: LiveServer, tmp_path: Path) -> None:
+def test_a_message_about_a_refused_file_is_closed_or_replaced(
+    page: Any, live: LiveServer, tmp_path: Path
+) -> None:
     wrong, right = tmp_path / "virus.exe", tmp_path / "letter.txt"
     wrong.write_text("x")
     right.write_text(SENTENCE)
     for language in INTERFACES:
         page.select_option("#interface", language)
         page.set_input_files("#file", str(wrong))
-        close = page.get_by_role("button", name=f"{interface_texts()[language]['close']}: virus.exe")
+        close = page.get_by_role(
+            "button", name=f"{interface_texts()[language]['close']}: virus.exe"
+        )
         close.focus()
         page.keyboard.press("Enter")
         assert page.locator("#files .bad").count() == 0 and page.locator("#files").is_hidden()
@@ -32,7 +36,12 @@ def test_a_message_about_a_refused_file_is_closed_or_replaced(page: Any, live: L
 
 @pytest.mark.parametrize(
     ("status", "kind", "seconds", "detail"),
-    [(429, "busy", 7, False), (503, "starting", 5, True), (403, "key", 0, False), (400, "refused", 0, True)],
+    [
+        (429, "busy", 7, False),
+        (503, "starting", 5, True),
+        (403, "key", 0, False),
+        (400, "refused", 0, True),
+    ],
 )
 def test_errors_of_the_server_are_in_the_language_of_the_interface(
     page: Any, page_log: PageLog, tmp_path: Path, status: int, kind: str, seconds: int, detail: bool

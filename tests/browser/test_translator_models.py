@@ -7,12 +7,25 @@ from typing import Any
 from tests.browser.conftest import INTERFACES, OpenPage, PageLog, Violations, opened
 from tests.support.servers.live import LiveServer
 
-STRONGER = {"name": "firefox/en-de", "source": "en", "target": "de", "publisher": "Mozilla", "license": "MPL-2.0"}
+STRONGER = {
+    "name": "firefox/en-de",
+    "source": "en",
+    "target": "de",
+    "publisher": "Mozilla",
+    "license": "MPL-2.0",
+}
 FACTS = {"bytes": 31_561_787, "scores": {"bleu": 40.0, "comet": 0.8651}}
 
 
 def pull(state: str, **fields: Any) -> dict[str, Any]:
-    return {"name": "firefox/en-de", "state": state, "file": "", "bytes": 0, "total": 0, "error": ""} | fields
+    return {
+        "name": "firefox/en-de",
+        "state": state,
+        "file": "",
+        "bytes": 0,
+        "total": 0,
+        "error": "",
+    } | fields
 
 
 def test_a_stronger_model_is_offered_followed_and_used(
@@ -32,7 +45,14 @@ def test_a_stronger_model_is_offered_followed_and_used(
             pulls[:] = [pull("downloading", bytes=4_000_000, total=16_000_000)]
             route.fulfill(status=202, json=pulls[0])
             return
-        route.fulfill(json={"pulled": [], "pulls": [], "available": [STRONGER | FACTS], "stronger": STRONGER["name"]})
+        route.fulfill(
+            json={
+                "pulled": [],
+                "pulls": [],
+                "available": [STRONGER | FACTS],
+                "stronger": STRONGER["name"],
+            }
+        )
 
     def state(route: Any) -> None:
         answer = route.fetch()

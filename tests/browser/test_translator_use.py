@@ -1,4 +1,5 @@
-"""The translator in use: keys, links, several tabs, print, narrow windows, and what is said about a translation."""
+"""The translator in use: keys, links, several tabs, print, narrow windows, and what is said about a
+translation."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ TWO = "the cat sleeps. a dog walks."
 
 
 @pytest.mark.parametrize("address", ["/", "/attention"])
-def test_the_skip_link_keeps_the_translation_and_its_url(open_page: OpenPage, live: LiveServer, address: str) -> None:
+def test_the_skip_link_keeps_the_translation_and_its_url(
+    open_page: OpenPage, live: LiveServer, address: str
+) -> None:
     page = open_page()
     page.goto(f"{live.url}{address}#source=en&target=de&q=the+cat+sleeps.")
     page.wait_for_selector(TRANSLATED)
@@ -37,7 +40,9 @@ def test_a_link_that_is_opened_in_the_same_tab_is_shown(page: Any, live: LiveSer
     assert (page.input_value("#text"), page.url) == (SENTENCE, before)
 
 
-def test_a_text_that_is_too_long_for_a_link_survives_a_reload_and_a_way_back(page: Any, live: LiveServer) -> None:
+def test_a_text_that_is_too_long_for_a_link_survives_a_reload_and_a_way_back(
+    page: Any, live: LiveServer
+) -> None:
     text = "the cat sleeps in a house. " * 90
     translate(page, text)
     for leave in (page.reload, lambda: (page.goto(live.url + "/attention"), page.go_back())):
@@ -60,7 +65,9 @@ def test_tabs_share_the_history(page: Any, live: LiveServer) -> None:
     page.evaluate("document.getElementById('memory').open = true")
     page.click("#entries li >> nth=1 >> button >> nth=1")
     other.wait_for_function("() => document.querySelectorAll('#entries li').length === 1")
-    assert [tab.locator("#entries .entry span").text_content() for tab in (page, other)] == ["a dog walks"] * 2
+    assert [tab.locator("#entries .entry span").text_content() for tab in (page, other)] == [
+        "a dog walks"
+    ] * 2
 
 
 def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> None:
@@ -73,16 +80,27 @@ def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> 
 
     page.route("**/translate", flagged)
     translate(page, TWO)
-    assert page.inner_text("#confidence").replace("\xa0", " ") == "Probability that this is not wrong: 68 %, 68 %"
+    assert (
+        page.inner_text("#confidence").replace("\xa0", " ")
+        == "Probability that this is not wrong: 68 %, 68 %"
+    )
     assert "68" in page.get_attribute("#output .s >> nth=1", "title")
-    assert page.inner_text("#warning") == "Sentence 1, 2: a part of the text is probably not translated."
+    assert (
+        page.inner_text("#warning")
+        == "Sentence 1, 2: a part of the text is probably not translated."
+    )
 
 
 def test_a_language_without_a_model_is_named(page: Any) -> None:
     page.select_option("#from", "auto")
-    for text, language in (("שלום עולם", "Hebrew"), ("Dove posso trovare la stazione più vicina?", "Italian")):
+    for text, language in (
+        ("שלום עולם", "Hebrew"),
+        ("Dove posso trovare la stazione più vicina?", "Italian"),
+    ):
         page.fill("#text", text)
-        page.wait_for_selector(f"#warning:not([hidden]) >> text=No model here translates from {language}.")
+        page.wait_for_selector(
+            f"#warning:not([hidden]) >> text=No model here translates from {language}."
+        )
         assert page.locator("#output").text_content() == text
     page.select_option("#from", "en")
     page.wait_for_selector("#offer:not([hidden]) >> text=No model here translates from Italian.")
@@ -99,16 +117,24 @@ def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: OpenPage, live: Li
     page.set_viewport_size({"width": 600, "height": 500})  # paper is narrower
     for side in ("#mirror", "#output"):
         assert page.locator(side).is_visible()
-        assert page.locator(side).evaluate("node => node.parentElement.scrollHeight <= node.parentElement.clientHeight")
+        assert page.locator(side).evaluate(
+            "node => node.parentElement.scrollHeight <= node.parentElement.clientHeight"
+        )
     ink = page.locator("#output").evaluate("node => getComputedStyle(node).color")
-    assert ink == page.locator("#mirror").evaluate("node => getComputedStyle(node).color") == "rgb(28, 29, 34)"
+    assert (
+        ink
+        == page.locator("#mirror").evaluate("node => getComputedStyle(node).color")
+        == "rgb(28, 29, 34)"
+    )
 
 
 GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
 ENGLISH = "The dog sleeps in the garden today, and so does the cat."
 
 
-@pytest.mark.parametrize(("locale", "texts"), [("en-GB", (GERMAN, ENGLISH)), ("de-DE", (ENGLISH, GERMAN))])
+@pytest.mark.parametrize(
+    ("locale", "texts"), [("en-GB", (GERMAN, ENGLISH)), ("de-DE", (ENGLISH, GERMAN))]
+)
 def test_the_target_is_kept_while_texts_are_in_either_language(
     open_page: OpenPage, live: LiveServer, locale: str, texts: tuple[str, str]
 ) -> None:
@@ -119,7 +145,9 @@ def test_the_target_is_kept_while_texts_are_in_either_language(
     for number in range(3):
         for text in texts:
             page.fill("#text", f"{text} {number}.")
-            page.wait_for_function("text => document.getElementById('mirror').textContent.startsWith(text)", arg=text)
+            page.wait_for_function(
+                "text => document.getElementById('mirror').textContent.startsWith(text)", arg=text
+            )
             target = "de" if text == ENGLISH else "en"
             page.wait_for_selector(f"#output[lang={target}]:not(.busy) .s")
         assert page.input_value("#to") == default
@@ -127,7 +155,9 @@ def test_the_target_is_kept_while_texts_are_in_either_language(
         page.wait_for_selector("#output:not(.busy) .s")
 
 
-def test_a_text_in_another_language_than_the_chosen_one_can_be_translated_from_it(page: Any) -> None:
+def test_a_text_in_another_language_than_the_chosen_one_can_be_translated_from_it(
+    page: Any,
+) -> None:
     translate(page, GERMAN)
     page.click("#offer button >> text=Translate from German")
     page.wait_for_selector("#output[lang=en]:not(.busy) .s")
@@ -136,7 +166,9 @@ def test_a_text_in_another_language_than_the_chosen_one_can_be_translated_from_i
 
 
 @pytest.mark.parametrize("address", ["/", "/attention"])
-def test_a_long_text_shows_its_progress(open_page: OpenPage, live: LiveServer, address: str) -> None:
+def test_a_long_text_shows_its_progress(
+    open_page: OpenPage, live: LiveServer, address: str
+) -> None:
     page = open_page()
     page.goto(f"{live.url}{address}#source=en&target=de")
     page.wait_for_selector("#to option", state="attached")
@@ -145,7 +177,9 @@ def test_a_long_text_shows_its_progress(open_page: OpenPage, live: LiveServer, a
         const set = (value) => document.getElementById("progress").hidden || shares.push(value / progress.max);
         Object.defineProperty(document.getElementById("progress"), "value", { set }); }"""
     )
-    page.fill("#text", " ".join(f"the cat number {number} sleeps in a house." for number in range(60)))
+    page.fill(
+        "#text", " ".join(f"the cat number {number} sleeps in a house." for number in range(60))
+    )
     page.press("#text", "Control+Enter")
     page.wait_for_selector(TRANSLATED)
     shares = page.evaluate("shares")
@@ -168,8 +202,11 @@ def test_what_an_input_method_composes_is_translated_when_it_is_written(
     page.on("request", lambda request: sent.append(request.post_data or ""))
     keyboard = page.context.new_cdp_session(page)
     for composed in ("hau", "hause "):
-        keyboard.send("Input.imeSetComposition", {"text": composed, "selectionStart": 0, "selectionEnd": 3})
-        page.evaluate("document.getElementById('to').dispatchEvent(new Event('change'))")  # translates what is written
+        keyboard.send(
+            "Input.imeSetComposition", {"text": composed, "selectionStart": 0, "selectionEnd": 3}
+        )
+        # translates what is written
+        page.evaluate("document.getElementById('to').dispatchEvent(new Event('change'))")
         page.clock.run_for(10_000)
     assert page.input_value("#text") == "hause " and not any("hau" in body for body in sent)
     with page.expect_request(lambda request: "house " in (request.post_data or "")):
@@ -179,7 +216,10 @@ def test_what_an_input_method_composes_is_translated_when_it_is_written(
 
 def test_no_translator_of_a_browser_translates_the_texts(page: Any) -> None:
     texts = "#text, #mirror, #output, #alternatives, #entries, #pairs"
-    assert page.eval_on_selector_all(texts, "nodes => nodes.map((node) => node.translate)") == [False] * 6
+    assert (
+        page.eval_on_selector_all(texts, "nodes => nodes.map((node) => node.translate)")
+        == [False] * 6
+    )
 
 
 def test_the_form_of_address_is_chosen_where_the_model_has_it(page: Any, live: LiveServer) -> None:
@@ -187,7 +227,9 @@ def test_the_form_of_address_is_chosen_where_the_model_has_it(page: Any, live: L
 
     def formal(route: Any) -> None:
         answer = route.fetch()
-        route.fulfill(response=answer, json=[language | {"formality": ["de"]} for language in answer.json()])
+        route.fulfill(
+            response=answer, json=[language | {"formality": ["de"]} for language in answer.json()]
+        )
 
     page.route("**/languages", formal)
     page.goto(f"{live.url}/?again#source=en&target=de&q=a+dog")

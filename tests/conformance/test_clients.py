@@ -16,7 +16,9 @@ from tests.support.servers.keys import KeyFile
 from tests.support.servers.live import LiveServer, live_server
 
 # The libraries leave sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 TEXT = "The dog sleeps in the old house."
 TEXTS = [TEXT, "Where is the station? The train is green.", "the cat walks on the bread & water"]
@@ -45,13 +47,19 @@ def translator(server: LiveServer) -> deepl.Translator:
 
 def test_libretranslatepy(server):
     api = LibreTranslateAPI(server.url)
-    assert [api.translate(text, "en", "de") for text in TEXTS] == [said(server, text) for text in TEXTS]
+    assert [api.translate(text, "en", "de") for text in TEXTS] == [
+        said(server, text) for text in TEXTS
+    ]
     assert isinstance(api.detect(TEXT)[0]["confidence"], int)
-    assert {"code": "en", "name": "English"}.items() <= next(x for x in api.languages() if x["code"] == "en").items()
+    assert {"code": "en", "name": "English"}.items() <= next(
+        x for x in api.languages() if x["code"] == "en"
+    ).items()
 
 
 def test_deep_translator(server):
-    client = LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key="any key")
+    client = LibreTranslator(
+        source="en", target="de", custom_url=server.url + "/", api_key="any key"
+    )
     assert client.translate(TEXT) == said(server, TEXT)
     assert client.translate_batch(TEXTS) == [said(server, text) for text in TEXTS]
 
@@ -62,7 +70,9 @@ def test_deepl_texts(server, translator):
     assert (result.detected_source_lang, result.billed_characters) == ("EN", len(TEXT))
     results = translator.translate_text(TEXTS, source_lang="en", target_lang="de", context="x")
     assert [result.text for result in results] == [said(server, text) for text in TEXTS]
-    polite = translator.translate_text(TEXTS, source_lang="en", target_lang="de", formality="prefer_more")
+    polite = translator.translate_text(
+        TEXTS, source_lang="en", target_lang="de", formality="prefer_more"
+    )
     assert len(polite) == len(TEXTS) and all(result.text for result in polite)
 
 
@@ -70,14 +80,22 @@ def test_deepl_options(server, translator):
     lines = "The dog sleeps\nin the old house."
     one = translator.translate_text(lines, source_lang="EN", target_lang="DE", split_sentences="0")
     other = translator.translate_text(
-        lines, source_lang="EN", target_lang="DE", split_sentences="nonewlines", preserve_formatting=True
+        lines,
+        source_lang="EN",
+        target_lang="DE",
+        split_sentences="nonewlines",
+        preserve_formatting=True,
     )
     assert one.text == other.text == said(server, lines.replace("\n", " "))
     marked = 'The <x id="7">dog &amp; cat</x> sleeps <b>in the house</b>.'
-    xml = translator.translate_text(marked, source_lang="EN", target_lang="DE", tag_handling="xml", ignore_tags=["x"])
+    xml = translator.translate_text(
+        marked, source_lang="EN", target_lang="DE", tag_handling="xml", ignore_tags=["x"]
+    )
     assert '<x id="7">dog &amp; cat</x>' in xml.text
     assert xml.text.count("<b>") == xml.text.count("</b>") == 1
-    page = translator.translate_text(f"<p>{TEXT}</p>", source_lang="EN", target_lang="DE", tag_handling="html")
+    page = translator.translate_text(
+        f"<p>{TEXT}</p>", source_lang="EN", target_lang="DE", tag_handling="html"
+    )
     assert page.text == said(server, f"<p>{TEXT}</p>", format="html")
 
 
@@ -96,7 +114,9 @@ def test_deepl_errors(translator):
     with pytest.raises(deepl.DeepLException, match="XX' is not supported"):
         translator.translate_text(TEXT, target_lang="XX")
     with pytest.raises(deepl.DeepLException, match="glossar"):
-        translator.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary="no-such-glossary")
+        translator.translate_text(
+            TEXT, source_lang="EN", target_lang="DE", glossary="no-such-glossary"
+        )
 
 
 def test_deepl_files(server, translator, tmp_path):
@@ -122,13 +142,25 @@ def test_key_and_limit_errors_reach_every_client(tiny_weights, tmp_path):
         assert LibreTranslateAPI(server.url, api_key=good).translate(TEXT, "en", "de")
         with pytest.raises(urllib.error.HTTPError, match="403"):
             LibreTranslateAPI(server.url, api_key="bad").translate(TEXT, "en", "de")
-        assert LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key=good).translate(TEXT)
+        assert LibreTranslator(
+            source="en", target="de", custom_url=server.url + "/", api_key=good
+        ).translate(TEXT)
         with pytest.raises(AuthorizationException):
-            LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key="bad").translate(TEXT)
-        assert deepl.Translator(good, server_url=server.url).translate_text(TEXT, target_lang="DE").text
+            LibreTranslator(
+                source="en", target="de", custom_url=server.url + "/", api_key="bad"
+            ).translate(TEXT)
+        assert (
+            deepl.Translator(good, server_url=server.url)
+            .translate_text(TEXT, target_lang="DE")
+            .text
+        )
         with pytest.raises(deepl.AuthorizationException):
             deepl.Translator("bad", server_url=server.url).translate_text(TEXT, target_lang="DE")
-        assert deepl.Translator(slow, server_url=server.url).translate_text(TEXT, target_lang="DE").text
+        assert (
+            deepl.Translator(slow, server_url=server.url)
+            .translate_text(TEXT, target_lang="DE")
+            .text
+        )
         with pytest.raises(deepl.TooManyRequestsException):
             deepl.Translator(slow, server_url=server.url).translate_text(TEXT, target_lang="DE")
         keys.revoke(next(key.id for key in keys.all() if key.name == "good"))
@@ -142,7 +174,13 @@ def test_the_deepl_library_with_glossaries(server, translator):
     pairs = translator.get_glossary_languages()
     assert ("en", "de") in {(pair.source_lang, pair.target_lang) for pair in pairs}
     one = translator.create_glossary("Dogs", "EN", "DE", {"dog": "Wauwau"})
-    assert (one.name, one.ready, one.entry_count, one.source_lang, one.target_lang) == ("Dogs", True, 1, "EN", "DE")
+    assert (one.name, one.ready, one.entry_count, one.source_lang, one.target_lang) == (
+        "Dogs",
+        True,
+        1,
+        "EN",
+        "DE",
+    )
     assert translator.get_glossary_entries(one) == {"dog": "Wauwau"}
     assert translator.get_glossary(one.glossary_id).creation_time == one.creation_time
     assert one.glossary_id in {found.glossary_id for found in translator.list_glossaries()}
@@ -167,17 +205,26 @@ def test_the_deepl_library_with_multilingual_glossaries(server):
     made = client.create_multilingual_glossary(
         "Dogs", [entries("EN", "DE", {"dog": "Wauwau"}), entries("EN", "FR", {"dog": "toutou"})]
     )
-    assert [(one.source_lang, one.target_lang) for one in made.dictionaries] == [("EN", "DE"), ("EN", "FR")]
-    changed = client.update_multilingual_glossary_dictionary(made, entries("EN", "DE", {"house": "Bude"}))
+    assert [(one.source_lang, one.target_lang) for one in made.dictionaries] == [
+        ("EN", "DE"),
+        ("EN", "FR"),
+    ]
+    changed = client.update_multilingual_glossary_dictionary(
+        made, entries("EN", "DE", {"house": "Bude"})
+    )
     assert [one.entry_count for one in changed.dictionaries] == [2, 1]
     [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
     assert (found.source_lang, found.target_lang) == ("en", "de")
-    replaced = client.replace_multilingual_glossary_dictionary(made, entries("EN", "DE", {"dog": "Wuffi"}))
+    replaced = client.replace_multilingual_glossary_dictionary(
+        made, entries("EN", "DE", {"dog": "Wuffi"})
+    )
     assert replaced.entry_count == 1
     assert client.update_multilingual_glossary_name(made, "Animals").name == "Animals"
     assert made.glossary_id in {one.glossary_id for one in client.list_multilingual_glossaries()}
     made = client.get_multilingual_glossary(made.glossary_id)
-    text = client.translate_text("The dog is here.", source_lang="EN", target_lang="DE", glossary=made.glossary_id).text
+    text = client.translate_text(
+        "The dog is here.", source_lang="EN", target_lang="DE", glossary=made.glossary_id
+    ).text
     assert "Wuffi" in text
     client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="FR")
     client.delete_multilingual_glossary(made)

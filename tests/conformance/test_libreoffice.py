@@ -1,4 +1,5 @@
-"""Translated files open in LibreOffice, which CI does not install: `make conformance` runs these tests."""
+"""Translated files open in LibreOffice, which CI does not install: `make conformance` runs these
+tests."""
 
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ def convert(file: Path, *targets: str) -> None:
     """Writes a file in other formats of LibreOffice into its folder."""
     for target in targets:
         profile = f"-env:UserInstallation=file://{file.parent}/profile"
-        command = [program("soffice"), profile, "--headless", "--convert-to", target, "--outdir", str(file.parent)]
+        command = [
+            program("soffice"),
+            profile,
+            "--headless",
+            "--convert-to",
+            target,
+            "--outdir",
+            str(file.parent),
+        ]
         subprocess.run([*command, str(file)], check=True, timeout=300)
 
 
@@ -37,7 +46,9 @@ def test_translated_files_open_in_libreoffice(live: LiveServer, kind: str, tmp_p
         convert(original.with_suffix(".docx"), "odt")
     with original.open("rb") as file:
         fields = {"source": "en", "target": "de"}
-        answer = requests.post(live.url + "/translate_file", files={"file": file}, data=fields, timeout=60)
+        answer = requests.post(
+            live.url + "/translate_file", files={"file": file}, data=fields, timeout=60
+        )
     translated.write_bytes(requests.get(answer.json()["translatedFileUrl"], timeout=60).content)
     lines = []
     for document in (original, translated):

@@ -1,5 +1,6 @@
-"""A model in Marian's own layout is decoded as marian-decoder does with its decoder.yml: sinusoids and epsilon, beam and length
-normalization, the unknown piece. `make conformance` runs these tests if pymarian is installed (`pip install pymarian`).
+"""A model in Marian's own layout is decoded as marian-decoder does with its decoder.yml: sinusoids
+and epsilon, beam and length normalization, the unknown piece. `make conformance` runs these tests
+if pymarian is installed (`pip install pymarian`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from tests.support.models.firefox_models import train
-from tests.support.models.marian_models import made_up_text, random_marian, train_sentencepiece, write_marian
+from tests.support.models.marian_models import (
+    made_up_text,
+    random_marian,
+    train_sentencepiece,
+    write_marian,
+)
 
 pytestmark = pytest.mark.programs
 CASES = 60
@@ -41,12 +47,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     special = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
     path.mkdir()
     size = len(train_sentencepiece(path / "vocab.spm", 4, 400, **special)) + 2
-    made = random_marian(path, 4, d_model=64, vocabularies=1, dropout=0.0, positions="learned", norm_epsilon=1e-6)
-    config = made.config.replace(vocab_size=size, eos_id=0, pad_id=0, bos_id=0, decoder_start_id=0, unk_id=1)
+    made = random_marian(
+        path, 4, d_model=64, vocabularies=1, dropout=0.0, positions="learned", norm_epsilon=1e-6
+    )
+    config = made.config.replace(
+        vocab_size=size, eos_id=0, pad_id=0, bos_id=0, decoder_start_id=0, unk_id=1
+    )
     torch.manual_seed(1)
     transformer = Transformer(config)
     with torch.no_grad():
-        transformer.positions.weight.copy_(torch.from_numpy(marian_sinusoids(config.max_length, config.d_model)))
+        transformer.positions.weight.copy_(
+            torch.from_numpy(marian_sinusoids(config.max_length, config.d_model))
+        )
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path / "vocab.spm"))
     train(transformer, [[*processor.encode(text)[:40], 0] for text in made_up_text(4, 1000)], 150)
     with torch.no_grad():
@@ -56,15 +68,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def letters(text: str) -> str:
-    """Returns a text without spaces and without what Marian writes for the unknown piece, which is no part of ours."""
+    """Returns a text without spaces and without what Marian writes for the unknown piece, which is
+    no part of ours."""
     return "".join(text.replace("⁇", "").split())
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_targets_are_those_of_marian(settings: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+def test_targets_are_those_of_marian(
+    settings: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
     described = {"models": ["model.npz"], "vocabs": ["vocab.spm"] * 2, **settings}
     (folder / "decoder.yml").write_text(yaml.safe_dump(described))
-    imported = import_model(folder, tmp_path, ImportOptions(name="ours", sources=["en"], targets=["de"]))
+    imported = import_model(
+        folder, tmp_path, ImportOptions(name="ours", sources=["en"], targets=["de"])
+    )
     tokenizer, stated = imported.load_tokenizer(), imported.generation
     texts = made_up_text(5, CASES)
     sources = [tokenizer.encode_ids(text) for text in texts]

@@ -19,13 +19,17 @@ pytestmark = [
 
 def test_the_options_of_the_deployment_are_those_of_this_version_of_ray() -> None:
     program = (
-        "from server.ray_serve.application import build, deployment_options; from server.ray_serve.options import Options\n"
+        "from server.ray_serve.application import build, deployment_options; from "
+        "server.ray_serve.options import Options\n"
         "options = deployment_options(Options(max_replicas=4))\n"
         "config = options['autoscaling_config']\n"
         "assert config.policy.get_policy()(4000.0).__class__.__name__ == 'WaitingTokens'\n"
-        "assert options['ray_actor_options']['runtime_env']['env_vars']['OPENBLAS_NUM_THREADS'] == '1'\n"
+        "assert options['ray_actor_options']['runtime_env']['env_vars']['OPENBLAS_NUM_THREADS'] == "
+        "'1'\n"
         "build({'max_replicas': 4, 'gpus': 1, 'settings': {'log_format': 'json'}})\n"
         "build({'min_replicas': 2, 'max_replicas': 2})\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,5 @@
-"""Requests as Weblate, Mastodon, Discourse and Linguist send them, and the fields of the answers that they read."""
+"""Requests as Weblate, Mastodon, Discourse and Linguist send them, and the fields of the answers
+that they read."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def test_weblate(http):
     languages = http.get("/languages").json()
     assert all({"code", "targets"} <= set(language) for language in languages)
     body = {"api_key": "", "q": TEXTS, "source": "en", "target": "de"}
-    answer = http.post("/translate", json=body, headers={"User-Agent": "Weblate/5.8", "Accept": "application/json"})
+    answer = http.post(
+        "/translate", json=body, headers={"User-Agent": "Weblate/5.8", "Accept": "application/json"}
+    )
     translated = answer.json()["translatedText"]
     assert [type(text) for text in translated] == [str, str]
 
@@ -55,7 +58,9 @@ def test_mastodon(http):
     posts = [f"<p>{text}</p>" for text in TEXTS]
     body = {"q": posts, "source": "auto", "target": "de", "format": "html", "api_key": None}
     answer = http.post("/translate", json=body).json()
-    assert all(text.startswith("<p>") and text.endswith("</p>") for text in answer["translatedText"])
+    assert all(
+        text.startswith("<p>") and text.endswith("</p>") for text in answer["translatedText"]
+    )
     assert [guess["language"] for guess in answer["detectedLanguage"]] == ["en", "en"]
     assert all(isinstance(guess["confidence"], int) for guess in answer["detectedLanguage"])
 
@@ -63,8 +68,23 @@ def test_mastodon(http):
 def test_discourse(http):
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     text = "<p>The dog sleeps in the old house.</p>"
-    found = http.post("/detect", content=urlencode({"q": text, "api_key": ""}), headers=headers).json()
+    found = http.post(
+        "/detect", content=urlencode({"q": text, "api_key": ""}), headers=headers
+    ).json()
     assert found[0]["language"] == "en"
-    fields = {"q": text, "source": found[0]["language"], "target": "de", "format": "html", "api_key": ""}
-    assert http.post("/translate", content=urlencode(fields, quote_via=quote), headers=headers).json()["translatedText"]
-    assert http.post("/translate", content=urlencode(fields | {"target": "iw"}), headers=headers).status_code == 400
+    fields = {
+        "q": text,
+        "source": found[0]["language"],
+        "target": "de",
+        "format": "html",
+        "api_key": "",
+    }
+    assert http.post(
+        "/translate", content=urlencode(fields, quote_via=quote), headers=headers
+    ).json()["translatedText"]
+    assert (
+        http.post(
+            "/translate", content=urlencode(fields | {"target": "iw"}), headers=headers
+        ).status_code
+        == 400
+    )

@@ -3,8 +3,9 @@
     python -m tests.fuzz docx -max_total_time=300
     python -m tests.fuzz texts my-corpus -runs=1000000
 
-The targets are fuzzed by atheris (extra `fuzz`), guided by code coverage; options that start with `-` are libFuzzer's
-(`-help=1` lists them). The first fault ends the run, and its input is written to the current folder.
+The targets are fuzzed by atheris (extra `fuzz`), guided by code coverage; options that start with
+`-` are libFuzzer's (`-help=1` lists them). The first fault ends the run, and its input is written
+to the current folder.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ def fuzz(name: str, arguments: list[str]) -> None:
         from tests.fuzz.mutations import ELEMENTS, FRAGMENTS
         from tests.fuzz.targets import TARGETS
     if name not in TARGETS:
-        sys.exit(f"usage: python -m tests.fuzz {{{','.join(TARGETS)}}} [corpus ...] [-libfuzzer_option=value ...]")
+        sys.exit(
+            f"usage: python -m tests.fuzz {{{','.join(TARGETS)}}} [corpus ...] "
+            "[-libfuzzer_option=value ...]"
+        )
     target = TARGETS[name]
 
     def check(data: bytes) -> None:
@@ -37,7 +41,9 @@ def fuzz(name: str, arguments: list[str]) -> None:
         escaped = ("".join(map(r"\x{:02x}".format, entry)) for entry in (*FRAGMENTS, *ELEMENTS))
         dictionary.write_text("".join(f'"{entry}"\n' for entry in escaped))
         options = [argument for argument in arguments if argument.startswith("-")]
-        corpus = [argument for argument in arguments if not argument.startswith("-")] or [str(Path(folder, "corpus"))]
+        corpus = [argument for argument in arguments if not argument.startswith("-")] or [
+            str(Path(folder, "corpus"))
+        ]
         Path(corpus[0]).mkdir(
             exist_ok=True
         )  # libFuzzer writes new inputs to the first folder and only reads the others

@@ -2,10 +2,11 @@
 
     python -m tests.fuzz.linear_time
 
-Each kind is a part of a text that is repeated, and ends with a letter: a syntax, or its broken beginning. The text is written as
-the translation of a model that writes backwards, and finished as one sentence of a model that writes what it reads. Its
-processor time at 8 n characters is at most 20 times that at n = 2,500 or 5,000, the least of up to ten runs, or 13 times at
-n = 1,250, alone, with a glossary of 100 terms, and with words that are not translated."""
+Each kind is a part of a text that is repeated, and ends with a letter: a syntax, or its broken
+beginning. The text is written as the translation of a model that writes backwards, and finished as
+one sentence of a model that writes what it reads. Its processor time at 8 n characters is at most
+20 times that at n = 2,500 or 5,000, the least of up to ten runs, or 13 times at n = 1,250, alone,
+with a glossary of 100 terms, and with words that are not translated."""
 
 from __future__ import annotations
 
@@ -47,23 +48,32 @@ TEXT = (
     "\\(", "\\begin{a}", "\\textbf{a} b ", "\\", "[b]a[/b] ", "[b]", "[/b]", "[b", "[[a]] b ", "[[", "[a](b) ", "[a](",
     "![", "`a` b ", "`", "``a ", "```\n", "**a** b ", "**", "*a* b ", "_a", "~~a~~ ", "https://a.b/c d ", "https://",
     "www.a.b c ", "a@b.cd e ", "a@", "@a b ", "#a b ", "/a/b c ", "/a", "C:\\a b ", "😀 a ", "😀", "a😀b ", "猫", "สวัสดี ",
-    "é ", "<b>a</b> ", "<b>", "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% if a %}b{% endif %} ",
+    "é ", "<b>a</b> ", "<b>", "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% "
+                                                                                              "if "
+                                                                                              "a "
+                                                                                              "%}b{% endif %} ",
     "{% if a %}", "{% endif %}", "{#if", "it''s ", "''", "'{'", "\\n", "a\n", "| a ", "a > b ", ":a ", ";)", "=", "a. B ",
-    "SELECT a FROM b WHERE c = 1 ", "SELECT a, ", "SELECT a FROM ", "SELECT (", "msgid \"", "msgid \"a\"\n",
+    "SELECT a FROM b WHERE c = 1 ", "SELECT a, ", "SELECT a FROM ", "SELECT (", "msgid \"", "msgid "
+                                                                                            "\"a\"\n",
     "\"a\",\"b\"\n", "\"a\",", "a.b=c\n", "_a1", "a:\"", "a\t\"",
     "a.b=\"", "[a]: b:c\n", "Dialogue: ,", "00:00:00.000 --> a\n", "\\emph{a} b ",
     "\\emph{", "'''a''' b ", "'''", "***a*** b ", "***", "\\\"a\\\" ", "</a><a>b", "a  (b)  ", "a....1 ",
     "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ", "!", "! ", "?!", ".", ",", ", ", "\u00a0",
     "a: b\n", "a:\n", "a=b\n", "a,b\n", "a;\"b\"\n", ",", "\"a\": ", "![a](b) ", "[![", "[[a][b]] ", "[[a][", "[*]a ", "~\\a",
-    "A:b\n", "a://b(", "a://b[c]", "a://{", "\"a b.cd\" ", "\"a b", "[12:00] <a> ", "-Aa\n", "a  b   ",
-    "the 2nd a ", "9 Uhr 15 a ", "XVIe a ", "CHF 5 a ", "+34 912 345 678 a ", "5 kg 3 a ", "0800 123 456 a ",
+    "A:b\n", "a://b(", "a://b[c]", "a://{", "\"a b.cd\" ", "\"a b", "[12:00] <a> ", "-Aa\n", "a  b "
+                                                                                             "  ",
+    "the 2nd a ", "9 Uhr 15 a ", "XVIe a ", "CHF 5 a ", "+34 912 345 678 a ", "5 kg 3 a ", "0800 "
+                                                                                           "123 "
+                                                                                           "456 a ",
 )
 HTML = (
     "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>", "<ruby>a<rt>b</rt></ruby> ",
-    "<code>a</code> b ", "<a href='b'>c</a> d ", "<a", "<!--", "<!-- a -->b ", "&amp; ", "&", "<i lang='fr'>a</i> b ",
+    "<code>a</code> b ", "<a href='b'>c</a> d ", "<a", "<!--", "<!-- a -->b ", "&amp; ", "&", "<i "
+                                                                                              "lang='fr'>a</i> b ",
     "<span translate=no>a</span> b ", "<b><i>a</b></i> ", "{{ a }} &lt; ", "<b>{a}</b> ", "<script>",
     "<script>a</script>b ", "<b 'a>", "%s &amp; ", "<li>a", "<0>a</0> ", "</0>", "<img> a ",
-    "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ", "<ul><li>a. b</li></ul>",
+    "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ", "<ul><li>a. "
+                                                                                       "b</li></ul>",
     "<b>a. b</b> c ", "<i></i>a ",
 )
 XML = (
@@ -80,7 +90,9 @@ TERMS = [
 OPTIONS: dict[str, dict[str, Any]] = {
     "alone": {},
     "glossary": {"glossary": TermIndex(TERMS)},
-    "do_not_translate": {"do_not_translate": (*["cat " * count + "dog" for count in range(1, 40)], "a b", "b")},
+    "do_not_translate": {
+        "do_not_translate": (*["cat " * count + "dog" for count in range(1, 40)], "a b", "b")
+    },
 }
 
 
@@ -101,8 +113,9 @@ class Echo(SentenceContext):
 
 
 def seconds(text: str, **fields: Any) -> float:
-    """Returns the processor time of preparing and writing a text whose translation is in reverse order, of the last pass over
-    one that is the same, and of the comparison with one that lacks all of it, both without options."""
+    """Returns the processor time of preparing and writing a text whose translation is in reverse
+    order, of the last pass over one that is the same, and of the comparison with one that lacks all
+    of it, both without options."""
     request = TranslationRequest(texts=(text,), source="en", target="de", **fields)
     whole = None
     if not fields:
@@ -122,12 +135,16 @@ def seconds(text: str, **fields: Any) -> float:
 async def _echoed(segments: Sequence[Segment], leg: Leg, request: TranslationRequest) -> None:
     options: Any = DecodingOptions()
     for segment in segments:
-        await _last_pass(Echo(segment, leg, request, options, options, 0, _last_pass, None, None, None, {}))  # type: ignore[arg-type]
+        await _last_pass(
+            Echo(segment, leg, request, options, options, 0, _last_pass, None, None, None, {})
+        )  # type: ignore[arg-type]
 
 
 async def _last_pass(context: Any) -> Draft:
     draft = (
-        await context.decode("beam", context.segment) if context.segment.ids else Draft(context.segment, JobResult(0))
+        await context.decode("beam", context.segment)
+        if context.segment.ids
+        else Draft(context.segment, JobResult(0))
     )
     return await last_pass.apply(context, draft)
 
@@ -141,9 +158,10 @@ def _finished(segment: Segment) -> Finished:
 
 
 def growth(part: str, **fields: Any) -> float:
-    """Returns how much longer the text of the longer size takes, the least of three sizes; the first that is small enough
-    ends the search. A square term that takes more than MOST times at 2,500 characters takes more than SURE at half the size
-    and more than MOST at twice the size. A processor's cache does not: it holds the short text of one size only."""
+    """Returns how much longer the text of the longer size takes, the least of three sizes; the
+    first that is small enough ends the search. A square term that takes more than MOST times at
+    2,500 characters takes more than SURE at half the size and more than MOST at twice the size. A
+    processor's cache does not: it holds the short text of one size only."""
     return min(_ratios(part, fields))
 
 
@@ -171,7 +189,11 @@ def _growth_of(options: str, format: str, part: str) -> float:
 
 
 def main() -> None:
-    kinds = [(format, part) for format, parts in (("text", TEXT), ("html", HTML), ("xml", XML)) for part in parts]
+    kinds = [
+        (format, part)
+        for format, parts in (("text", TEXT), ("html", HTML), ("xml", XML))
+        for part in parts
+    ]
     worst: list[tuple[float, str]] = []
     tasks = [(name, *kind) for name in OPTIONS for kind in kinds]
     with ProcessPoolExecutor() as processes:
@@ -180,7 +202,8 @@ def main() -> None:
         found = [(ratios[name, *kind], f"{name}, {kind[0]}: {kind[1]!r}") for kind in kinds]
         worst += found
         print(
-            f"{name}: {len(kinds)} kinds, the most is {max(found)[0]:.1f} times at {GROWTH} times the text: {max(found)[1]}"
+            f"{name}: {len(kinds)} kinds, the most is {max(found)[0]:.1f} times at {GROWTH} times "
+            f"the text: {max(found)[1]}"
         )
     if slow := [one for one in sorted(worst, reverse=True) if one[0] > MOST]:
         sys.exit("\n".join([f"{ratio:.1f} times: {kind}" for ratio, kind in slow]))

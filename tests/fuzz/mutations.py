@@ -10,8 +10,19 @@ from tests.support.texts import document_files as make
 LONGEST_CUT = 30
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 FRAGMENTS = (
-    *b"< > </ <b> </b> </w:p> <w:r> <w:t> <w:rPr> <text:s/> <p <!-- --> <!DOCTYPE & ; &#0; &nbsp; \" ' . xmlns=''".split(),
-    *(b"\n", b" ", b"\x00", b"\xff", b"<span k0>", b"<br k99>", b"x" * 50, b"PK\x03\x04", "\ud7ff".encode()),
+    *b"< > </ <b> </b> </w:p> <w:r> <w:t> <w:rPr> <text:s/> <p <!-- --> <!DOCTYPE & ; &#0; &nbsp; "
+    b"\" ' . xmlns=''".split(),
+    *(
+        b"\n",
+        b" ",
+        b"\x00",
+        b"\xff",
+        b"<span k0>",
+        b"<br k99>",
+        b"x" * 50,
+        b"PK\x03\x04",
+        "\ud7ff".encode(),
+    ),
 )
 """Strings that break markup or end sentences."""
 ELEMENTS = (
@@ -38,8 +49,8 @@ def mutant(seeds: Sequence[bytes], chance: random.Random) -> bytes:
 
 
 def mutated(data: bytes, seeds: Sequence[bytes], chance: random.Random) -> bytes:
-    """Returns the data with one change: an element inserted after a tag, or bytes cut, doubled, inserted or
-    replaced."""
+    """Returns the data with one change: an element inserted after a tag, or bytes cut, doubled,
+    inserted or replaced."""
     start = chance.randint(0, len(data))
     end = min(len(data), start + chance.randint(0, LONGEST_CUT))
     match chance.randrange(10):
@@ -50,11 +61,15 @@ def mutated(data: bytes, seeds: Sequence[bytes], chance: random.Random) -> bytes
         case 2:
             return data[:start] + chance.choice(FRAGMENTS) + data[start:]
         case 3:
-            code = chance.choice((chance.randrange(0x20), chance.randrange(0x250), chance.randrange(0xD800), 0x1F600))
+            code = chance.choice(
+                (chance.randrange(0x20), chance.randrange(0x250), chance.randrange(0xD800), 0x1F600)
+            )
             return data[:start] + chr(code).encode() + data[end:]
         case 4:
             return data[:start] + chance.choice(seeds) + data[end:]
         case _:
-            after_tag = [i + 1 for i, byte in enumerate(data) if byte == ord(">") and i > 60] or [start]
+            after_tag = [i + 1 for i, byte in enumerate(data) if byte == ord(">") and i > 60] or [
+                start
+            ]
             place = chance.choice(after_tag)
             return data[:place] + chance.choice(ELEMENTS) + data[place:]

@@ -1,4 +1,5 @@
-"""Fuzz targets for text functions and document readers: each checks its invariants for any bytes."""
+"""Fuzz targets for text functions and document readers: each checks its invariants for any
+bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.types import EntriesFormat, check_entries, read_entries, write_entries
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.segmentation import BREAKS, BULLET, LABEL, LAYOUT, split_long_sentence, split_sentences
+from server.text.segmentation import (
+    BREAKS,
+    BULLET,
+    LABEL,
+    LAYOUT,
+    split_long_sentence,
+    split_sentences,
+)
 from server.text.syntax import html as html_syntax
 from server.text.syntax import plain, xml
 from server.text.tagged import Tagged
@@ -43,22 +51,23 @@ TEXTS = (
     "<ul><li>1<li>2</ul><code>x < y</code><span translate='no'>brand</span>",
 )
 OPEN_BODY = (
-    '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold</text:span><text:tab/>now<text:s/></text:p>'
+    "<text:h>Head</text:h><text:p>Say <text:span "
+    'text:style-name="B">bold</text:span><text:tab/>now<text:s/></text:p>'
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A check of any bytes with its seeds. `check` raises an exception if an invariant is broken, and returns False if
-    the input was refused with an error message."""
+    """A check of any bytes with its seeds. `check` raises an exception if an invariant is broken,
+    and returns False if the input was refused with an error message."""
 
     check: Callable[[bytes], bool]
     seeds: tuple[bytes, ...]
 
 
 def check_text(data: bytes) -> bool:
-    """Checks that segmentation, cutting, scanning, parsing and masking lose nothing. The first two bytes choose the
-    language, the length limit, and whether `<` is removed."""
+    """Checks that segmentation, cutting, scanning, parsing and masking lose nothing. The first two
+    bytes choose the language, the length limit, and whether `<` is removed."""
     if len(data) < 2:
         return False
     text = data[2:].decode("utf-8", "replace")[:TEXT_CHARACTERS]
@@ -75,14 +84,21 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
         starts, ends = [start for start, _ in spans] + [len(text)], [0] + [end for _, end in spans]
         between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
         inside = [text[a:b] for a, b in spans]
-        rejoined = "".join(part for pair in zip(between, [*inside, ""], strict=True) for part in pair)
-        if rejoined.encode() != text.encode() or any(has_content(separator, breaks) for separator in between):
+        rejoined = "".join(
+            part for pair in zip(between, [*inside, ""], strict=True) for part in pair
+        )
+        if rejoined.encode() != text.encode() or any(
+            has_content(separator, breaks) for separator in between
+        ):
             yield f"segmentation ({split})"
     pieces = split_long_sentence(text, range(len(text)), limit)
     if "".join("".join(text[a:b].split()) for a, b in pieces) != "".join(text.split()):
         yield "cutting"
     if (
-        "".join(token if isinstance(token, str) else token.raw for token in html_syntax.markup_tokens(text)).encode()
+        "".join(
+            token if isinstance(token, str) else token.raw
+            for token in html_syntax.markup_tokens(text)
+        ).encode()
         != text.encode()
     ):
         yield "scanning"
@@ -97,14 +113,16 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
 
 
 def has_content(separator: str, breaks: re.Pattern[str]) -> bool:
-    """Returns True if a separator between sentences contains more than white space and a list bullet."""
+    """Returns True if a separator between sentences contains more than white space and a list
+    bullet."""
     left = LABEL.sub("", breaks.sub("", separator).strip() + " The", count=1).strip()
     bullet = BULLET.match(left)
     return left != "The" and (bullet is None or bullet.end() + len("The") < len(left))
 
 
 def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = True) -> bool:
-    """Checks that a file is refused with a sentence, or can be written and read again with any translation.
+    """Checks that a file is refused with a sentence, or can be written and read again with any
+    translation.
 
     An unchanged file has the same words after writing (unless its texts are then translated:
     not `repeatable`), and the same bytes if `exact`.
@@ -117,7 +135,9 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
     same = read_document(name, data, "de").write(document.texts)
     assert not exact or same == data
     assert not repeatable or words(read_document(name, same, "de")) == words(document)
-    reversed_texts = [make.changed(text, document.format, lambda part: part[::-1]) for text in document.texts]
+    reversed_texts = [
+        make.changed(text, document.format, lambda part: part[::-1]) for text in document.texts
+    ]
     read_document(name, document.write(reversed_texts), "de")
     return True
 
@@ -129,20 +149,25 @@ def check_pdf(data: bytes) -> bool:
     except AttentiveError as error:
         assert error.message.endswith(".")
         return False
-    assert words(read_document("a.html", document.write(document.texts), "de"))[: len(words(document))] == words(
-        document
-    )
+    assert words(read_document("a.html", document.write(document.texts), "de"))[
+        : len(words(document))
+    ] == words(document)
     return True
 
 
 def words(document: Document) -> list[str]:
     """Returns the words to translate, without markup."""
-    texts = (passage.text for text in document.texts for passage in tagged_of(text, document.format).passages())
+    texts = (
+        passage.text
+        for text in document.texts
+        for passage in tagged_of(text, document.format).passages()
+    )
     return [word for text in texts for word in text.split()]
 
 
 def part_target(name: str, whole: bytes) -> Target:
-    """Returns a target for an archive: the first byte chooses the XML part that the other bytes replace."""
+    """Returns a target for an archive: the first byte chooses the XML part that the other bytes
+    replace."""
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         parts: Mapping[str, bytes] = {entry: archive.read(entry) for entry in archive.namelist()}
     names = [entry for entry in parts if entry.endswith((".xml", ".opf", ".ncx", ".xhtml"))]
@@ -155,8 +180,8 @@ def part_target(name: str, whole: bytes) -> Target:
 
 
 def check_glossary(data: bytes) -> bool:
-    """Reads entries, writes them in both formats, and finds the terms in the text of the entries. Returns whether there
-    are entries."""
+    """Reads entries, writes them in both formats, and finds the terms in the text of the entries.
+    Returns whether there are entries."""
     text, accepted = data.decode("utf-8", "replace"), False
     for format in FORMATS:
         try:
@@ -174,7 +199,10 @@ def check_glossary(data: bytes) -> bool:
 
 
 TARGETS = {
-    "texts": Target(check_text, tuple(bytes([1, limit]) + text.encode() for text in TEXTS for limit in (0x05, 0x85))),
+    "texts": Target(
+        check_text,
+        tuple(bytes([1, limit]) + text.encode() for text in TEXTS for limit in (0x05, 0x85)),
+    ),
     "txt": Target(
         lambda data: check_file("a.txt", data, exact=True),
         (
@@ -183,23 +211,36 @@ TARGETS = {
             b"A line that is long enough to be wrapped here, and\nthe next\n",
         ),
     ),
-    "glossary": Target(check_glossary, (b"battery\tAkku\n{name}\t{name}\n", b'battery,Akku\n"a, b",c')),
+    "glossary": Target(
+        check_glossary, (b"battery\tAkku\n{name}\t{name}\n", b'battery,Akku\n"a, b",c')
+    ),
     "srt": Target(lambda data: check_file("a.srt", data), (SRT.encode(),)),
     "vtt": Target(lambda data: check_file("a.vtt", data), (VTT.encode(),)),
     "html": Target(
         lambda data: check_file("a.html", data),
-        (make.PAGE.encode(), b'<html lang="en"><meta charset=latin-1><pre>a</pre><p>b <b>c</b> \xe9&eacute;'),
+        (
+            make.PAGE.encode(),
+            b'<html lang="en"><meta charset=latin-1><pre>a</pre><p>b <b>c</b> \xe9&eacute;',
+        ),
     ),
-    "md": Target(lambda data: check_file("a.md", data, exact=b"\r" not in data), (MARKDOWN.encode(),)),
+    "md": Target(
+        lambda data: check_file("a.md", data, exact=b"\r" not in data), (MARKDOWN.encode(),)
+    ),
     "po": Target(lambda data: check_file("a.po", data, repeatable=False), (PO.encode(),)),
     "json": Target(lambda data: check_file("a.json", data, exact=True), (JSON.encode(),)),
     "yaml": Target(lambda data: check_file("a.yml", data), (YAML.encode(),)),
-    "xliff": Target(lambda data: check_file("a.xlf", data, repeatable=False), (XLIFF_1.encode(), XLIFF_2.encode())),
+    "xliff": Target(
+        lambda data: check_file("a.xlf", data, repeatable=False),
+        (XLIFF_1.encode(), XLIFF_2.encode()),
+    ),
     "docx": part_target("a.docx", make.word_file()),
     "pptx": part_target("a.pptx", make.slides(SLIDE)),
     "xlsx": part_target("a.xlsx", make.workbook(STRINGS, "Total")),
     "pdf": Target(check_pdf, (make.pdf("Hello world.", "Second line"),)),
     "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
     "epub": part_target("a.epub", make.book()),
-    "archive": Target(lambda data: check_file("a.docx", data), (make.word_body("<w:p/>"), make.archive({"a": "b"}))),
+    "archive": Target(
+        lambda data: check_file("a.docx", data),
+        (make.word_body("<w:p/>"), make.archive({"a": "b"})),
+    ),
 }

@@ -1,5 +1,5 @@
-"""The invariants of tests.fuzz.targets hold for the seeds and for random mutations. `FUZZ_EXAMPLES=100000` runs
-longer."""
+"""The invariants of tests.fuzz.targets hold for the seeds and for random mutations.
+`FUZZ_EXAMPLES=100000` runs longer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 """Mutants per target; 0 means 1,000 texts and 60 files of each format."""
 
 LEAST_ACCEPTED = {"archive": 0, "json": 1, "yaml": 1}
-"""Mutants that must still be readable, so that the check is not empty. Most mutants of strict formats are not."""
+"""Mutants that must still be readable, so that the check is not empty. Most mutants of strict
+formats are not."""
 
 
 def test_every_target_can_be_fuzzed_for_long() -> None:
@@ -48,7 +49,10 @@ def test_a_loss_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
         TARGETS["texts"].check(b"\x00\x00Hello world.")
 
 
-@given(text=st.text(st.characters(codec="utf-8"), max_size=200), format=st.sampled_from(["text", "html"]))
+@given(
+    text=st.text(st.characters(codec="utf-8"), max_size=200),
+    format=st.sampled_from(["text", "html"]),
+)
 def test_text_that_is_not_translated_is_returned_byte_for_byte(text, format):
     services = Services(Settings(), FakeEngine(), fake_catalog())
     request = TranslationRequest(texts=(text,), source="en", target="en", format=format)

@@ -1,4 +1,5 @@
-"""Parts of first_minutes.sh. Without a GPU they run on the CPU with a small model, and nothing is captured."""
+"""Parts of first_minutes.sh. Without a GPU they run on the CPU with a small model, and nothing is
+captured."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ from tests.support.servers.live import live_server, tiny_model
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
-CONFIG = base(32_000) if GPU else ModelConfig(vocab_size=500, d_model=32, heads=2, d_ff=64, max_length=200)
+CONFIG = (
+    base(32_000)
+    if GPU
+    else ModelConfig(vocab_size=500, d_model=32, heads=2, d_ff=64, max_length=200)
+)
 ROWS = (1, 32, 256) if GPU else (1, 3)
 BANDWIDTH = 4.8e12
 """Bytes a second of an H200."""
@@ -59,7 +64,9 @@ def transformer(dtype: torch.dtype = torch.bfloat16) -> Transformer:
     return Transformer(CONFIG).to(DEVICE, dtype).eval()
 
 
-def graphed(model: Transformer, rows: int, kernels: SlotKernels = KERNELS, **options: Any) -> GraphedBackend:
+def graphed(
+    model: Transformer, rows: int, kernels: SlotKernels = KERNELS, **options: Any
+) -> GraphedBackend:
     backend = GraphedBackend(model, rows, kernels=kernels, **{"capture": GPU, **options})
     backend.prefill([[5 + row, 6, 7, 3] for row in range(rows)], list(range(rows)))
     return backend
@@ -72,33 +79,48 @@ def difference(backends: Sequence[Any], step: int, candidates: int, slots: Seque
 
 
 def buckets() -> None:
-    """Prints the differences of steps 1 to 6 from eager ones: 1 and 2 are computed, the third is captured. Then compares
-    steps that are queued before the last are read with steps that are not."""
+    """Prints the differences of steps 1 to 6 from eager ones: 1 and 2 are computed, the third is
+    captured. Then compares steps that are queued before the last are read with steps that are
+    not."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16) if GPU else (torch.float32,):
         model = transformer(dtype)
         for own in {KERNELS.name: KERNELS, "torch": fused_step.KERNELS}.values():
             for candidates in (1, 8, 16, 64):
                 pair = graphed(model, 8, own), graphed(model, 8, own, capture=False)
                 found = [difference(pair, step, candidates, range(8)) for step in range(6)]
-                say(dtype, own.name, candidates, "replayed", pair[0].captured, [f"{value:.2g}" for value in found])
+                say(
+                    dtype,
+                    own.name,
+                    candidates,
+                    "replayed",
+                    pair[0].captured,
+                    [f"{value:.2g}" for value in found],
+                )
                 assert max(found) < 0.2 and (pair[0].captured or not GPU)
     inputs, targets = [[5 + row, 6 + row % 9, 3] for row in range(24)], []
     for queues in (True, False):
         backend = GraphedBackend(transformer(torch.float32), 8, kernels=KERNELS, capture=GPU)
         with patch("model.search.driver.supports_queueing", return_value=queues):
-            found = translate(backend, inputs, DecodingOptions(max_length=40), start=2, end=3, max_length=100)
+            found = translate(
+                backend, inputs, DecodingOptions(max_length=40), start=2, end=3, max_length=100
+            )
         targets.append([hypotheses[0].tokens for hypotheses in found])
     assert targets[0] == targets[1]
 
 
 def memory() -> None:
-    """Short memory leaves a cache as it was. Then a newcomer makes the cache move while the device still computes."""
+    """Short memory leaves a cache as it was. Then a newcomer makes the cache move while the device
+    still computes."""
     model, rows = transformer(torch.float32), 64 if GPU else 4
     own, plain = graphed(model, rows), TorchBackend(model, rows)
     plain.prefill([[5 + row, 6, 7, 3] for row in range(rows)], range(rows))
     room, long = own.cache.room, [9] * (CONFIG.max_length - 1)
     made_up = patch.object(own.cache, "_allocate", side_effect=torch.OutOfMemoryError("made up"))
-    held = [torch.empty(torch.cuda.mem_get_info()[0] - (1 << 26), dtype=torch.uint8, device=DEVICE)] if GPU else []
+    held = (
+        [torch.empty(torch.cuda.mem_get_info()[0] - (1 << 26), dtype=torch.uint8, device=DEVICE)]
+        if GPU
+        else []
+    )
     with nullcontext() if GPU else made_up:
         try:
             own.prefill([long], [3])
@@ -118,11 +140,13 @@ def memory() -> None:
 
 
 def unloaded() -> None:
-    """A model goes, and the memory that it had is filled with NaN: the graphs of another replay as before (PyTorch issue
-    193402), also when a third was captured meanwhile."""
+    """A model goes, and the memory that it had is filled with NaN: the graphs of another replay as
+    before (PyTorch issue 193402), also when a third was captured meanwhile."""
     model, rows = transformer(torch.float32), ROWS[1]
     slots = range(rows)
-    stays, goes, third, plain = (graphed(model, rows, capture=GPU and number < 3) for number in range(4))
+    stays, goes, third, plain = (
+        graphed(model, rows, capture=GPU and number < 3) for number in range(4)
+    )
 
     def compare(when: str, first: int) -> None:
         found = [difference((stays, plain), step, 1, slots) for step in range(first, first + 6)]
@@ -135,7 +159,9 @@ def unloaded() -> None:
             leaving.step(slots, [7] * rows, 1, [-1] * rows)
         leaving.close()
         leaving.cache = None  # type: ignore[assignment]
-        blocks = [torch.full((1 << 24 if GPU else 64,), float("nan"), device=DEVICE) for _ in range(64)]
+        blocks = [
+            torch.full((1 << 24 if GPU else 64,), float("nan"), device=DEVICE) for _ in range(64)
+        ]
         compare(name, 6 if leaving is goes else 12)
         del blocks
 
@@ -150,7 +176,10 @@ def worker() -> None:
         model.source_embedding.weight[bad] = 3e38
 
     async def body(folder: Path) -> None:
-        workers = WorkerPool(WorkerOptions(device=DEVICE.type, dtype="auto" if GPU else "float32"), lambda stats: None)
+        workers = WorkerPool(
+            WorkerOptions(device=DEVICE.type, dtype="auto" if GPU else "float32"),
+            lambda stats: None,
+        )
         await workers.start()
         try:
             assert (await load(workers, "tiny", folder)).error is None
@@ -173,7 +202,9 @@ async def clients(workers: WorkerPool, bad: int, options: DecodingOptions, turns
         found = []
         for turn in range(turns):
             source = (10 + number % 400, 11 + turn, *range(20, 40), 3)
-            found.append((await workers.submit(Job(0, "tiny", source, options))).hypotheses[0].tokens)
+            found.append(
+                (await workers.submit(Job(0, "tiny", source, options))).hypotheses[0].tokens
+            )
         return found
 
     async def fails() -> str:
@@ -187,7 +218,10 @@ async def clients(workers: WorkerPool, bad: int, options: DecodingOptions, turns
     error, *answers = await asyncio.gather(fails(), *map(ask, range(256 if GPU else 8)))
     seconds = time.perf_counter() - began
     tokens = sum(len(target) for found in answers for target in found)
-    say(f"beam {options.beam_size}: {tokens / seconds:.0f} tokens/s of {len(answers)} clients;", error)
+    say(
+        f"beam {options.beam_size}: {tokens / seconds:.0f} tokens/s of {len(answers)} clients;",
+        error,
+    )
     assert "overflow" in error
 
 
@@ -196,7 +230,14 @@ def served() -> None:
     out = Path(os.environ.get("OUT", tempfile.mkdtemp()))
     with tempfile.TemporaryDirectory() as folder:
         tiny_model(Path(folder) / "weights" / "tiny")
-        arguments = ("--device", "cuda" if GPU else "cpu", "--data", f"{folder}/data", "--cache-bytes", "0")
+        arguments = (
+            "--device",
+            "cuda" if GPU else "cpu",
+            "--data",
+            f"{folder}/data",
+            "--cache-bytes",
+            "0",
+        )
         with live_server(Path(folder) / "weights", out / "server.log", arguments) as server:
             say(server.get("/ready").body.decode())
             body = {"q": "the house is in the small train", "source": "en", "target": "de"}
@@ -206,7 +247,11 @@ def served() -> None:
             def client(number: int) -> list[int]:
                 found = []
                 while time.monotonic() < end:
-                    found.append(server.post("/translate", {**body, "q": f"{body['q']} {number} {len(found)}"}).status)
+                    found.append(
+                        server.post(
+                            "/translate", {**body, "q": f"{body['q']} {number} {len(found)}"}
+                        ).status
+                    )
                 return found
 
             with ThreadPoolExecutor(8) as pool:
@@ -219,7 +264,13 @@ def served() -> None:
                     time.sleep(0.7)
             found = [status for answer in answers for status in answer.result()]
             say(len(found), "answers, statuses", sorted(set(found)))
-            say([line for line in server.get("/metrics").body.decode().splitlines() if "engine_info{" in line])
+            say(
+                [
+                    line
+                    for line in server.get("/metrics").body.decode().splitlines()
+                    if "engine_info{" in line
+                ]
+            )
             say(server.get("/ready").body.decode())
             assert set(found) == {200}
 
@@ -227,7 +278,9 @@ def served() -> None:
 def poisoned() -> None:
     """An error that breaks the device is recognised; with it the process would end."""
     device = DeviceConfig("cuda:0", "cuda:0", (), "bfloat16", 1, 4)
-    broken = patch("model.backends.cuda.device_check.check_device", side_effect=RuntimeError("made up"))
+    broken = patch(
+        "model.backends.cuda.device_check.check_device", side_effect=RuntimeError("made up")
+    )
     try:
         if GPU:
             say("harmless:", failure_kind(RuntimeError("CUDA error: made up"), device))
@@ -282,11 +335,15 @@ def decode_limit() -> None:
             beams(4)
             beam = timed(lambda: beams(10)) / 10
         say(f"{rows} rows: {greedy * 1e6:.0f} us a greedy step, {beam * 1e6:.0f} a beam step;")
-        say(f"  memory limit at 4.8 TB/s {kept / BANDWIDTH * 1e6:.1f} us; {backend.captured} steps replayed")
+        say(
+            f"  memory limit at 4.8 TB/s {kept / BANDWIDTH * 1e6:.1f} us; {backend.captured} steps "
+            "replayed"
+        )
 
 
 def profile() -> None:
-    """Where the time of greedy steps goes, and that of a step of beams, on the device and on the host."""
+    """Where the time of greedy steps goes, and that of a step of beams, on the device and on the
+    host."""
     rows = ROWS[-1]
     slots, tokens = range(rows), [5] * rows
 
@@ -304,7 +361,9 @@ def profile() -> None:
         with torch.profiler.profile() as found:
             for _ in range(4):
                 action(backend)
-        for order in ("self_cuda_time_total", "self_cpu_time_total") if GPU else ("self_cpu_time_total",):
+        for order in (
+            ("self_cuda_time_total", "self_cpu_time_total") if GPU else ("self_cpu_time_total",)
+        ):
             say(action.__name__, found.key_averages().table(sort_by=order, row_limit=25))
 
 

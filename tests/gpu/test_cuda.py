@@ -1,4 +1,5 @@
-"""Tests of CUDA graphs, kernels, asynchronous prefill, the worker and training on a GPU; skipped without a CUDA device."""
+"""Tests of CUDA graphs, kernels, asynchronous prefill, the worker and training on a GPU; skipped
+without a CUDA device."""
 
 from __future__ import annotations
 
@@ -38,7 +39,14 @@ from tests.support.engine.loading import load
 from tests.support.models.folders import new_folder
 
 CONFIG = ModelConfig(
-    vocab_size=500, d_model=128, heads=4, d_ff=256, encoder_layers=2, decoder_layers=2, max_length=200, dropout=0.0
+    vocab_size=500,
+    d_model=128,
+    heads=4,
+    d_ff=256,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_length=200,
+    dropout=0.0,
 )
 
 
@@ -68,7 +76,9 @@ def test_replayed_steps_equal_eager_steps(beam: int) -> None:
 @pytest.mark.parametrize("kernels", [TORCH, KERNELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_captured_graphs_agree_with_eager_steps(dtype: torch.dtype, kernels: SlotKernels) -> None:
-    assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
+    assert (
+        disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
+    )
 
 
 def test_kernels_agree_with_torch() -> None:
@@ -80,11 +90,13 @@ def test_kernels_agree_with_torch() -> None:
 def test_sentences_start_while_others_decode(kernels: SlotKernels) -> None:
     model, options = transformer(), DecodingOptions(max_length=40)
     plain_backend = TorchBackend(model, 24)
-    # With few slots, most sentences start while others decode, and graphs are captured between the steps.
+    # With few slots, most sentences start while others decode, and graphs are captured between the
+    # steps.
     backend = GraphedBackend(model, 24, capture=True, kernels=kernels)
     inputs = sources(200)
     expected, found = (
-        translate(one, inputs, options, start=2, end=3, max_length=200) for one in (plain_backend, backend)
+        translate(one, inputs, options, start=2, end=3, max_length=200)
+        for one in (plain_backend, backend)
     )
     assert backend.captured
     assert [one[0].tokens for one in expected] == [one[0].tokens for one in found]
@@ -95,8 +107,13 @@ def test_targets_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     backend = GraphedBackend(transformer(dtype), 32, capture=True, kernels=KERNELS)
     options, inputs = DecodingOptions(max_length=30), sources(64)
     together = translate(backend, inputs, options, start=2, end=3, max_length=200)
-    alone = [translate(backend, [source], options, start=2, end=3, max_length=200)[0] for source in inputs]
-    different = sum(one[0].tokens != other[0].tokens for one, other in zip(together, alone, strict=True))
+    alone = [
+        translate(backend, [source], options, start=2, end=3, max_length=200)[0]
+        for source in inputs
+    ]
+    different = sum(
+        one[0].tokens != other[0].tokens for one, other in zip(together, alone, strict=True)
+    )
     assert different <= (0 if dtype == torch.float32 else 2)
 
 
@@ -135,15 +152,22 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
             optimizer.zero_grad(set_to_none=False)
         losses.append(loss.detach())
     assert sum(map(float, losses[-3:])) < sum(map(float, losses[:3]))
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 6, "every shape compiles anew"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 6, (
+        "every shape compiles anew"
+    )
     with without_compilation(), torch.no_grad():
         batch_loss(model.eval(), batches[0].to(device), 0.0)
 
 
 def test_muon_on_a_gpu_equals_muon_of_torch() -> None:
     shapes = [(64, 64), (192, 64), (64, 64), (64, 192)]
-    ours, theirs = ([torch.nn.Parameter(torch.ones(shape, device="cuda")) for shape in shapes] for _ in range(2))
-    left, right = Muon(ours, 0.02), torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.0)
+    ours, theirs = (
+        [torch.nn.Parameter(torch.ones(shape, device="cuda")) for shape in shapes] for _ in range(2)
+    )
+    left, right = (
+        Muon(ours, 0.02),
+        torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.0),
+    )
     for mine, other in zip(ours, theirs, strict=True):
         mine.grad = torch.randn_like(mine)
         other.grad = mine.grad.clone()
@@ -175,14 +199,18 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
     expected = translate(TorchBackend(model, 16), inputs, options, start=2, end=3, max_length=200)
 
     async def body() -> None:
-        workers = WorkerPool(WorkerOptions(device="cuda", dtype="float32", slots=16), lambda stats: None)
+        workers = WorkerPool(
+            WorkerOptions(device="cuda", dtype="float32", slots=16), lambda stats: None
+        )
         await workers.start()
         try:
             assert (await load(workers, "tiny", folder.path)).error is None
             assert workers.status().engine == "cuda-graphs", workers.status().details
             jobs = [Job(0, "tiny", tuple(source), options) for source in inputs]
             answers = await asyncio.gather(*map(workers.submit, jobs))
-            assert [a.hypotheses[0].tokens for a in answers] == [found[0].tokens for found in expected]
+            assert [a.hypotheses[0].tokens for a in answers] == [
+                found[0].tokens for found in expected
+            ]
         finally:
             await workers.stop(5)
 

@@ -1,5 +1,5 @@
-"""Three API processes before one worker are one server: of state there is one, and a killed process takes only its own
-requests with it."""
+"""Three API processes before one worker are one server: of state there is one, and a killed process
+takes only its own requests with it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class Client:
         return answer.status, json.loads(text) if text.startswith((b"{", b"[")) else text.decode()
 
     def translate(self, text: str, **headers: str) -> tuple[int, Any]:
-        return self.ask("POST", "/translate", {"q": text, "source": "en", "target": "de"}, **headers)
+        return self.ask(
+            "POST", "/translate", {"q": text, "source": "en", "target": "de"}, **headers
+        )
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +54,26 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secret(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     data = tmp_path_factory.mktemp("data")
     command = [sys.executable, "-m", "server", "keys", "create", "limited", "--data", str(data)]
-    made = subprocess.run([*command, f"--requests-per-minute={LIMIT}"], cwd=ROOT, check=True, capture_output=True)
+    made = subprocess.run(
+        [*command, f"--requests-per-minute={LIMIT}"], cwd=ROOT, check=True, capture_output=True
+    )
     return data, next(word for word in made.stdout.decode().split() if word.startswith("atk_"))
 
 
 @pytest.fixture(scope="module")
-def server(weights: Path, secret: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    flags = ["--api-processes", str(PROCESSES), "--data", str(secret[0]), "--admin-key", "admin", "--threads", "1"]
+def server(
+    weights: Path, secret: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveServer]:
+    flags = [
+        "--api-processes",
+        str(PROCESSES),
+        "--data",
+        str(secret[0]),
+        "--admin-key",
+        "admin",
+        "--threads",
+        "1",
+    ]
     with live_server(weights, tmp_path_factory.mktemp("log") / "log", flags) as made:
         yield made
         everyone = psutil.Process(made.process.pid).children(recursive=True)
@@ -80,8 +95,14 @@ def members(server: LiveServer) -> dict[int, int]:
     children = psutil.Process(server.process.pid).children()
     port = int(server.url.rpartition(":")[2])
     found = {}
-    for child in [child for child in children if child.status() != psutil.STATUS_ZOMBIE and not child.children()]:
-        found[child.pid] = sum(each.laddr.port == port for each in child.net_connections("tcp") if each.raddr)
+    for child in [
+        child
+        for child in children
+        if child.status() != psutil.STATUS_ZOMBIE and not child.children()
+    ]:
+        found[child.pid] = sum(
+            each.laddr.port == port for each in child.net_connections("tcp") if each.raddr
+        )
     return found
 
 
@@ -101,7 +122,9 @@ def test_connections_are_spread_evenly(server):
 
 
 def test_every_process_knows_every_translation_within_a_second(clients):
-    ids = [client.translate(f"the house {number}")[1]["id"] for number, client in enumerate(clients)]
+    ids = [
+        client.translate(f"the house {number}")[1]["id"] for number, client in enumerate(clients)
+    ]
     for id in ids:
         for client in clients:
             status, body = client.ask("GET", f"/attention?id={id}")
@@ -110,9 +133,13 @@ def test_every_process_knows_every_translation_within_a_second(clients):
 
 def test_the_limit_of_a_key_is_one_over_all_processes(clients, secret):
     header = {"Authorization": f"Bearer {secret[1]}"}
-    statuses = [clients[turn % CLIENTS].translate("a dog", **header)[0] for turn in range(LIMIT + 10)]
+    statuses = [
+        clients[turn % CLIENTS].translate("a dog", **header)[0] for turn in range(LIMIT + 10)
+    ]
     if statuses.count(200) > LIMIT:  # a window of a minute ended within
-        statuses = [clients[turn % CLIENTS].translate("a dog", **header)[0] for turn in range(LIMIT + 10)]
+        statuses = [
+            clients[turn % CLIENTS].translate("a dog", **header)[0] for turn in range(LIMIT + 10)
+        ]
     assert statuses.count(429) >= 10 and statuses.count(200) <= LIMIT
 
 
@@ -125,7 +152,11 @@ def test_a_reload_on_one_process_is_one_on_all(clients, weights):
     for client in clients:
         assert client.ask("GET", "/ready")[1]["models"] == ["first", "second"]
         assert (
-            client.ask("POST", "/translate", {"q": "a cat", "source": "en", "target": "de", "model": "second"})[0]
+            client.ask(
+                "POST",
+                "/translate",
+                {"q": "a cat", "source": "en", "target": "de", "model": "second"},
+            )[0]
             == 200
         )
 
@@ -165,7 +196,9 @@ def test_a_killed_process_takes_only_its_own_requests_with_it(server, clients):
     assert sum(failed) == own
     wait_for(lambda: len(members(server)) == PROCESSES)
     least = before + sum(answered)
-    assert least <= counted() <= least + own, "of the killed process no counted request is forgotten"
+    assert least <= counted() <= least + own, (
+        "of the killed process no counted request is forgotten"
+    )
     fresh = Client(server)
     assert fresh.translate("the bread")[0] == 200
     fresh.connection.close()

@@ -24,7 +24,11 @@ def until(condition: Callable[[], bool]) -> None:
 
 def route(server: LiveServer, **fields: str) -> str:
     answer = server.post("/translate", ASK | {"q": f"Hello {time.monotonic()}"} | fields)
-    return answer.json()["details"]["route"][0]["model"] if answer.status == 200 else str(answer.status)
+    return (
+        answer.json()["details"]["route"][0]["model"]
+        if answer.status == 200
+        else str(answer.status)
+    )
 
 
 @pytest.mark.slow
@@ -42,7 +46,8 @@ def test_a_pair_outlives_its_first_model_and_gets_it_back(tmp_path: Path) -> Non
         until(lambda: route(server) == "first")
         assert server.get("/ready").json()["errors"] == {}
         file.write_bytes(whole[:1000])
-        os.kill(server.get("/ready").json()["workers"][0]["pid"], signal.SIGKILL)  # the next worker reads it again
+        # the next worker reads it again
+        os.kill(server.get("/ready").json()["workers"][0]["pid"], signal.SIGKILL)
         until(lambda: route(server) == "second")
         file.write_bytes(whole)
         until(lambda: route(server) == "first")

@@ -1,5 +1,5 @@
-"""Behaviour that needs a real connection: disconnecting clients, concurrent requests, stopping servers. The engine is a
-fake."""
+"""Behaviour that needs a real connection: disconnecting clients, concurrent requests, stopping
+servers. The engine is a fake."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def send(connection: socket.socket, body: dict) -> None:
     """Sends a complete request."""
     data = json.dumps(body).encode()
     head = (
-        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+        f"{len(data)}\r\n\r\n"
     )
     connection.sendall(head.encode() + data)
 
@@ -104,7 +105,10 @@ def test_a_draining_server_says_so_and_still_accepts_requests():
         with httpx.Client(timeout=60) as client:
             assert client.get(url + "/ready").status_code == 200
             server.handle_exit(signal.SIGTERM, None)
-            assert (client.get(url + "/ready").status_code, client.get(url + "/health").status_code) == (503, 200)
+            assert (
+                client.get(url + "/ready").status_code,
+                client.get(url + "/health").status_code,
+            ) == (503, 200)
             assert client.get(url + "/ready").json()["status"] == "draining"
             answer = client.post(url + "/translate", json=BODY)
             assert answer.json()["translatedText"] == "dlrow olleH"

@@ -41,7 +41,14 @@ def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_ne
     file = published.path / f"{MODEL}.gz"
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])  # truncated
-    flags = ("--models", "en-it", "--firefox-models", published.address, "--data", str(tmp_path / "data"))
+    flags = (
+        "--models",
+        "en-it",
+        "--firefox-models",
+        published.address,
+        "--data",
+        str(tmp_path / "data"),
+    )
     with (
         live_server(tiny_weights, tmp_path / "one.log", flags) as first,
         live_server(tiny_weights, tmp_path / "two.log", flags) as second,
@@ -53,9 +60,9 @@ def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_ne
         file.write_bytes(whole)
         for server in (first, second):
             until(lambda server=server: not pulls(server))
-            assert server.post("/translate", ASK | {"details": True}).json()["details"]["route"][0]["model"] == (
-                "firefox-en-it"
-            )
+            assert server.post("/translate", ASK | {"details": True}).json()["details"]["route"][0][
+                "model"
+            ] == ("firefox-en-it")
         assert first.get("/languages").json()[0]["scores"]["it"] == {"bleu": 40.02, "comet": 0.8651}
     published.close()
     with live_server(tiny_weights, tmp_path / "three.log", flags) as server:

@@ -1,5 +1,5 @@
-"""docs/notebook.ipynb draws the figures of the paper for an own model, one of Firefox's shape, and a
-Marian model of Hugging Face that it converts and serves itself."""
+"""docs/notebook.ipynb draws the figures of the paper for an own model, one of Firefox's shape, and
+a Marian model of Hugging Face that it converts and serves itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_every_family_draws_the_figures(tmp_path: Path, monkeypatch: pytest.Monk
     tiny_model(weights / "own")
     random_huggingface(tmp_path / "opus", encoder_attention_heads=2, decoder_attention_heads=2)
     random_firefox(tmp_path / "firefox", heads=2)
-    import_model(tmp_path / "firefox", weights, ImportOptions(name="firefox", sources=["en"], targets=["es"]))
+    import_model(
+        tmp_path / "firefox", weights, ImportOptions(name="firefox", sources=["en"], targets=["es"])
+    )
     monkeypatch.chdir(tmp_path)
     with live_server(weights, tmp_path / "log") as server:
         names = run_cells(NOTEBOOK, server.url, monkeypatch, "opus")

@@ -1,4 +1,5 @@
-"""A server whose open files are used up says so, answers 503 beyond, and goes on when there are free ones."""
+"""A server whose open files are used up says so, answers 503 beyond, and goes on when there are
+free ones."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def server(
     request: pytest.FixtureRequest, tiny_weights: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveServer]:
     log = tmp_path_factory.mktemp("log") / "log"
-    with live_server(tiny_weights, log, ("--api-processes", str(request.param), "--dtype", "float32")) as server:
+    with live_server(
+        tiny_weights, log, ("--api-processes", str(request.param), "--dtype", "float32")
+    ) as server:
         yield server
 
 
@@ -33,13 +36,18 @@ def processes(server: LiveServer) -> list[psutil.Process]:
 
 
 def connect(server: LiveServer) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60)
-    connection.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    connection = socket.create_connection(
+        ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60
+    )
+    connection.sendall(
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    )
     return connection
 
 
 def answer_to(connection: socket.socket) -> bytes:
-    """Sends the rest of a request and returns the answer, empty where the connection is closed or reset."""
+    """Sends the rest of a request and returns the answer, empty where the connection is closed or
+    reset."""
     body = json.dumps({"q": "the dog sleeps", "source": "en", "target": "de"}).encode()
     try:
         connection.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
@@ -49,7 +57,9 @@ def answer_to(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a processor with prlimit")
-def test_open_files_that_are_used_up_are_logged_and_cost_no_accepted_request(server: LiveServer) -> None:
+def test_open_files_that_are_used_up_are_logged_and_cost_no_accepted_request(
+    server: LiveServer,
+) -> None:
     assert server.post("/translate", {"q": "the dog", "source": "en", "target": "de"}).status == 200
     before = processes(server)
     # The limit leaves 3/4 to connections: FREE more than the process with the most files has.
@@ -63,7 +73,9 @@ def test_open_files_that_are_used_up_are_logged_and_cost_no_accepted_request(ser
         answers = [answer_to(connection) for connection in accepted]
         assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers), answers
         statuses = [answer_to(connection)[9:12] for connection in flood]
-        assert set(statuses) <= {b"200", b"503", b""}, "it is served, refused, or closed by the kernel"
+        assert set(statuses) <= {b"200", b"503", b""}, (
+            "it is served, refused, or closed by the kernel"
+        )
         assert b"503" in statuses
     wait_for(lambda: server.get("/ready").status == 200)
     assert server.post("/translate", {"q": "a cat", "source": "en", "target": "de"}).status == 200

@@ -1,4 +1,5 @@
-"""The shipped model keeps placeholders and markup of interface strings, and generated spans of every kind."""
+"""The shipped model keeps placeholders and markup of interface strings, and generated spans of
+every kind."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.support.texts.kept_parts import TEXTS
 
 pytestmark = pytest.mark.slow
 STRINGS = json.loads((ROOT / "tests/support/texts/locale_strings.json").read_text(encoding="utf-8"))
-"""Strings in the style of the locale files of well-known projects: style, string, and protected parts in order. A measure
-may have the decimal mark of the language: 12,5 MB."""
+"""Strings in the style of the locale files of well-known projects: style, string, and protected
+parts in order. A measure may have the decimal mark of the language: 12,5 MB."""
 
 TARGETS = (("de", 0), ("fr", 1), ("es", 2))
 THIRDS = not os.environ.get("EVERY_LANGUAGE")
@@ -31,7 +32,9 @@ def translate(shipped: LiveServer, texts: list[str], source: str, target: str) -
 
 
 @pytest.mark.parametrize(("target", "first"), TARGETS)
-def test_interface_strings_keep_their_placeholders(shipped: LiveServer, target: str, first: int) -> None:
+def test_interface_strings_keep_their_placeholders(
+    shipped: LiveServer, target: str, first: int
+) -> None:
     strings = share(STRINGS, first)
     texts = [text for _, text, _ in strings]
     answers = translate(shipped, texts, "en", target)
@@ -41,7 +44,9 @@ def test_interface_strings_keep_their_placeholders(shipped: LiveServer, target: 
         if any(answer.count(part) != text.count(part) for part in parts)
     ] == []
     # Some words are the same in both languages, as in "Version %s".
-    assert sum(answer == text for text, answer in zip(texts, answers, strict=True)) <= len(texts) // 20
+    assert (
+        sum(answer == text for text, answer in zip(texts, answers, strict=True)) <= len(texts) // 20
+    )
 
 
 @pytest.mark.parametrize(("target", "first"), TARGETS)

@@ -1,8 +1,9 @@
-"""The code blocks of the README run: commands against a live server with the default model, and Python unchanged.
+"""The code blocks of the README run: commands against a live server with the default model, and
+Python unchanged.
 
-A `sh` block contains commands. A `json` block directly after a `curl` is the expected answer. It is compared key by
-key; only the type is compared of times, ids and scores, which differ between machines. An unknown command fails the
-test.
+A `sh` block contains commands. A `json` block directly after a `curl` is the expected answer. It is
+compared key by key; only the type is compared of times, ids and scores, which differ between
+machines. An unknown command fails the test.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def blocks(document: Path) -> list[Block]:
 
 
 CASES = [
-    pytest.param(block, id=f"{document.name}:{block.line}") for document in DOCUMENTS for block in blocks(document)
+    pytest.param(block, id=f"{document.name}:{block.line}")
+    for document in DOCUMENTS
+    for block in blocks(document)
 ]
 
 
@@ -66,7 +69,13 @@ def commands(text: str) -> list[str]:
 
 def run(command: list[str], folder: Path = ROOT, given: str | None = None) -> str:
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, input=given or "", timeout=120, check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        input=given or "",
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
@@ -123,7 +132,11 @@ def check_shell(command: str, answer: str | None, shipped: LiveServer, folder: P
 def check_docker(words: list[str]) -> None:
     """Checks that the files, services and profiles of a compose command exist."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    known = {"up", *services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
+    known = {
+        "up",
+        *services,
+        *(profile for service in services.values() for profile in service.get("profiles", ())),
+    }
     assert words[1] == "compose"
     if words[2] == "exec":
         assert words[3] in services and words[4] == "attentive"
@@ -145,8 +158,19 @@ def test_readme_block_runs(block: Block, shipped: LiveServer, tmp_path: Path) ->
 
 
 def test_the_table_of_settings_has_the_correct_defaults() -> None:
-    defaults = {f"--{item.name.replace('_', '-')}": default_text(item.default) for item in dataclasses.fields(Settings)}
-    rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE)
-    documented = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
+    defaults = {
+        f"--{item.name.replace('_', '-')}": default_text(item.default)
+        for item in dataclasses.fields(Settings)
+    }
+    rows = re.findall(
+        r"^\| (`--.*) \| (\S+) \|",
+        (ROOT / "docs" / "operations.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    documented = {
+        name: default.strip("`")
+        for names, default in rows
+        for name in re.findall(r"--[\w-]+", names)
+    }
     assert documented
     assert documented.items() <= defaults.items()

@@ -1,5 +1,6 @@
-"""Tests over HTTP that GET /attention shows what a translation was served with, to the bit: its scores under a shortlist, with
-terms, masked heads, reranking and repeated decodes, also after the settings have changed."""
+"""Tests over HTTP that GET /attention shows what a translation was served with, to the bit: its
+scores under a shortlist, with terms, masked heads, reranking and repeated decodes, also after the
+settings have changed."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def translated(server: LiveServer) -> Served:
 
 def shown(server: LiveServer, id: str, sentence: int, **parameters: str) -> dict[str, Any]:
     query = "".join(f"&{name}={value}" for name, value in parameters.items())
-    answer = server.get(f"/attention?id={id}&sentence={sentence}&kind=cross&layer=0&head=mean&format=json{query}")
+    answer = server.get(
+        f"/attention?id={id}&sentence={sentence}&kind=cross&layer=0&head=mean&format=json{query}"
+    )
     assert answer.status == 200, answer.body
     result: dict[str, Any] = answer.json()
     return result
@@ -83,13 +86,21 @@ def test_the_scores_of_an_id_are_those_that_were_served(tmp_path: Path) -> None:
 
 
 def check_given(server: LiveServer, shortlist: bool) -> None:
-    """The translation of the model, given back, has its probability; a word that is not on the list is named."""
+    """The translation of the model, given back, has its probability; a word that is not on the list
+    is named."""
     body = {"q": SENTENCES[0], "source": "en", "target": "de", "details": True, "beam_size": 1}
     answer = server.post("/translate", body).json()
     scores = answer["details"]["sentences"][0][0]["hypotheses"][0]["token_scores"]
-    given = {"q": SENTENCES[0], "source": "en", "target": "de", "translation": answer["translatedText"]}
+    given = {
+        "q": SENTENCES[0],
+        "source": "en",
+        "target": "de",
+        "translation": answer["translatedText"],
+    }
     same = server.post("/score", given).json()["scores"]
     assert same["scores"] == scores and same["outside"] == []
-    strange = server.post("/score", given | {"translation": "Xylophon Quarkspeise 魚."}).json()["scores"]
+    strange = server.post("/score", given | {"translation": "Xylophon Quarkspeise 魚."}).json()[
+        "scores"
+    ]
     assert bool(strange["outside"]) == shortlist
     assert all(score <= 0 for score in strange["scores"]), json.dumps(strange)

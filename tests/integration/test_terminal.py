@@ -20,10 +20,21 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"""
 
 
 def run_until(text: str, *arguments: str) -> tuple[int, str]:
-    """Runs a command on a terminal, presses Ctrl-C when it prints `text`, and returns its status and its output."""
-    command = [sys.executable, "-c", ON_A_TERMINAL, "sh", "-c", 'stty cols 100 rows 30; exec "$@"', "sh"]
+    """Runs a command on a terminal, presses Ctrl-C when it prints `text`, and returns its status
+    and its output."""
+    command = [
+        sys.executable,
+        "-c",
+        ON_A_TERMINAL,
+        "sh",
+        "-c",
+        'stty cols 100 rows 30; exec "$@"',
+        "sh",
+    ]
     command += [sys.executable, "-m", "server", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None and process.stdout is not None
         output, pressed = b"", False
         while read := os.read(process.stdout.fileno(), 4096):
@@ -46,7 +57,9 @@ def test_ctrl_c_ends_the_server_quietly(tiny_weights: Path, moment: str) -> None
 def test_translating_a_long_file_shows_progress(tiny_weights: Path, tmp_path: Path) -> None:
     """Ctrl-C leaves the lines that are done."""
     lines, output = tmp_path / "lines", tmp_path / "output"
-    lines.write_text("".join(f"{word} {' '.join(random.sample(WORDS, 9))}\n" for word in WORDS * 1_000))
+    lines.write_text(
+        "".join(f"{word} {' '.join(random.sample(WORDS, 9))}\n" for word in WORDS * 1_000)
+    )
     command = ["translate", "--from", "en", "--to", "de", "--weights", str(tiny_weights)]
     status, shown = run_until(" 1/20000 ", *command, "-o", str(output), str(lines))
     assert status == 130

@@ -1,4 +1,5 @@
-"""The wheel in an environment outside the checkout, without a compiler and without torch, translates and serves."""
+"""The wheel in an environment outside the checkout, without a compiler and without torch,
+translates and serves."""
 
 from __future__ import annotations
 
@@ -25,27 +26,48 @@ TEXT, TRANSLATION = "The house is small.", "Das Haus ist klein."
 @needs_cpu_backend
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> None:
-    """It is built for one instruction set of this processor. Its dependencies are those of the tests."""
+    """It is built for one instruction set of this processor. Its dependencies are those of the
+    tests."""
     environment, home = tmp_path / "environment", tmp_path / "home"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     (environment / "python-ready").touch()
     folders = [f"VENV={environment}", f"STAGE={tmp_path}/stage", f"DIST={tmp_path}"]
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
-    subprocess.run(["make", "wheel", *folders, f"ISA={available()[-1].name}"], cwd=ROOT, env=variables, check=True)
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "PYTHONPATH"))
+    }
+    subprocess.run(
+        ["make", "wheel", *folders, f"ISA={available()[-1].name}"],
+        cwd=ROOT,
+        env=variables,
+        check=True,
+    )
     [wheel] = tmp_path.glob("attentive_server-*-py3-none-manylinux_2_*.whl")
     assert int(wheel.name.split("_")[3]) <= OLDEST_GLIBC, wheel.name
-    subprocess.run([environment / "bin/pip", "install", "--no-deps", "--no-index", wheel], env=variables, check=True)
+    subprocess.run(
+        [environment / "bin/pip", "install", "--no-deps", "--no-index", wheel],
+        env=variables,
+        check=True,
+    )
     [packages] = (environment / "lib").glob("python*/site-packages")
-    (packages / "torch.py").write_text('raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n')
+    (packages / "torch.py").write_text(
+        'raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n'
+    )
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
     home.mkdir()
     program = {"cwd": home, "env": {"PATH": f"{environment}/bin", "HOME": str(home)}}
     words = ["attentive", "translate", "--from", "en", "--to", "de"]
-    assert subprocess.check_output(words, input=f"{TEXT}\n", text=True, **program) == f"{TRANSLATION}\n"
+    assert (
+        subprocess.check_output(words, input=f"{TEXT}\n", text=True, **program)
+        == f"{TRANSLATION}\n"
+    )
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as stream:
-        process = subprocess.Popen(["attentive", "serve", "--port", str(port)], stderr=stream, **program)
+        process = subprocess.Popen(
+            ["attentive", "serve", "--port", str(port)], stderr=stream, **program
+        )
     server = LiveServer(f"http://127.0.0.1:{port}", process, log)
     try:
         wait_until_ready(server)

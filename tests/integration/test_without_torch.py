@@ -29,11 +29,15 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `import torch` fail in the processes that a test starts."""
-    (tmp_path / "torch.py").write_text('raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n')
+    (tmp_path / "torch.py").write_text(
+        'raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n'
+    )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
 
 
-def test_translations_and_attention_need_no_torch(tiny_weights: Path, tmp_path: Path, no_torch: None) -> None:
+def test_translations_and_attention_need_no_torch(
+    tiny_weights: Path, tmp_path: Path, no_torch: None
+) -> None:
     try:
         build()
     except CpuBackendUnavailable as reason:
@@ -48,10 +52,23 @@ def test_translations_and_attention_need_no_torch(tiny_weights: Path, tmp_path: 
     pieces, order, fit = study["source"]["pieces"], study["order"], study["position_fit"]
     assert "".join(pieces[i] for i in order["pieces"][1:-1]) == "▁house▁a▁in▁sleeps▁cat▁the"
     assert max(order["moved_without_positions"]) < 1e-5 < 1e-2 < max(order["moved"])
-    names = {"carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward", "active"}
-    assert [layer.keys() for layer in study["layers"]] == [names] * 2 and 0 < max(study["layers"][0]["active"]) <= 1
-    assert {len(x) for numbers in (*study["layers"], order) for x in numbers.values()} == {len(pieces)}
-    assert fit["sentences"] == 24 and len(fit["with_positions"]) == len(fit["without_positions"]) == 1 + 2
+    names = {
+        "carried_past_attention",
+        "attention",
+        "carried_past_feed_forward",
+        "feed_forward",
+        "active",
+    }
+    assert [layer.keys() for layer in study["layers"]] == [names] * 2 and 0 < max(
+        study["layers"][0]["active"]
+    ) <= 1
+    assert {len(x) for numbers in (*study["layers"], order) for x in numbers.values()} == {
+        len(pieces)
+    }
+    assert (
+        fit["sentences"] == 24
+        and len(fit["with_positions"]) == len(fit["without_positions"]) == 1 + 2
+    )
     assert fit["with_positions"][0] > 0.5 > fit["without_positions"][0]
 
 
@@ -68,7 +85,10 @@ assert "torch" not in sys.modules
 
 def test_imports_need_no_torch(tmp_path: Path, no_torch: None) -> None:
     """Of every layout: they give the weights that an import with torch would give."""
-    folders = [tmp_path / name for name in ("hub", "pickled", "marian", "firefox", "many", "ct2", "package.argosmodel")]
+    folders = [
+        tmp_path / name
+        for name in ("hub", "pickled", "marian", "firefox", "many", "ct2", "package.argosmodel")
+    ]
     hub, pickled, marian, firefox, many, ct2, package = folders
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     random_huggingface(hub, **heads)
@@ -84,11 +104,17 @@ def test_imports_need_no_torch(tmp_path: Path, no_torch: None) -> None:
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.stdout.splitlines() == [f"{folder.stem} True" for folder in folders], found.stderr
     for one, other in (("hub", "pickled"), ("ct2", "package")):
-        first, second = (load_file(tmp_path / "weights" / name / "model.safetensors") for name in (one, other))
-        assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+        first, second = (
+            load_file(tmp_path / "weights" / name / "model.safetensors") for name in (one, other)
+        )
+        assert first.keys() == second.keys() and all(
+            torch.equal(first[name], second[name]) for name in first
+        )
 
 
-def test_a_command_that_needs_torch_names_the_command_that_adds_it(tmp_path: Path, no_torch: None) -> None:
+def test_a_command_that_needs_torch_names_the_command_that_adds_it(
+    tmp_path: Path, no_torch: None
+) -> None:
     random_marian(tmp_path / "marian", heads=4)  # of a width that the CPU backend does not have
     words = [
         "import",

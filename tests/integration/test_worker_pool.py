@@ -53,7 +53,10 @@ class Crew:
 
 @asynccontextmanager
 async def crew(
-    folder: Path | None = FAST, grace: float = 0.0, command: tuple[str, ...] = COMMAND, **options: object
+    folder: Path | None = FAST,
+    grace: float = 0.0,
+    command: tuple[str, ...] = COMMAND,
+    **options: object,
 ) -> AsyncIterator[Crew]:
     made = Crew(WorkerOptions(**options), command)  # type: ignore[arg-type]
     await made.workers.start()
@@ -103,7 +106,12 @@ async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
         assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
         assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
         status = made.workers.status()
-        assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
+        assert (
+            status.ready
+            and status.models == ("m",)
+            and status.in_flight == 0
+            and status.restarts == 0
+        )
 
 
 async def test_a_worker_without_its_device_is_not_restarted() -> None:
@@ -145,8 +153,12 @@ async def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
         assert made.workers.status().restarts == 3
 
 
-@pytest.mark.parametrize(("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")])
-async def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poison: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")]
+)
+async def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(
+    poison: int, kind: str
+) -> None:
     async with crew() as made:
         texts = sources(24)
         bad = (5, poison, 6)
@@ -161,7 +173,9 @@ async def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered
         assert made.workers.status().restarts == restarts, "a convicted text was tried again"
 
 
-async def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hanging_step_is_killed_and_its_job_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with crew(watchdog_seconds=1.0) as made:
         texts = sources(6)
         guilty = made.submit((5, HANG, 6))
@@ -187,8 +201,11 @@ async def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
         assert await kind_of(made.submit(bad)) == "poison"
 
 
-async def test_a_worker_that_dies_without_a_cause_blames_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker answers no job: waiting callers get an error that no worker is available, and no job is refused."""
+async def test_a_worker_that_dies_without_a_cause_blames_no_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker answers no job: waiting callers get an error that no worker is available, and no
+    job is refused."""
     monkeypatch.setattr(worker_supervisor, "_MAX_PAUSE", 0.0)
     async with crew(Path("dying")) as made:
         futures = [made.submit(text) for text in sources(5)]
@@ -262,7 +279,8 @@ async def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_wo
         await asyncio.sleep(0)
         await unload(made.workers, "n")
         assert (await absent).error == "The model was unloaded."
-        # The worker loads one model after the other, so it has answered for "n" before it loads "o".
+        # The worker loads one model after the other, so it has answered for "n" before it loads
+        # "o".
         assert (await load(made.workers, "o", FAST)).error is None
         assert made.workers.status().models == ("m", "o")
 
@@ -299,7 +317,9 @@ async def test_bad_jobs_get_a_reason() -> None:
     async with crew() as made:
         assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
         assert await kind_of(made.submit((REFUSED,))) == "invalid"
-        with pytest.raises(WorkerFailure, match=r"32 hypotheses.*beam_size.*alternatives") as caught:
+        with pytest.raises(
+            WorkerFailure, match=r"32 hypotheses.*beam_size.*alternatives"
+        ) as caught:
             await made.submit((1,), DecodingOptions(beam_size=32))
         assert caught.value.kind == "invalid"
 
@@ -328,7 +348,8 @@ async def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve
 
 
 async def test_the_next_start_of_each_device_is_told_how_often_a_load_ended_it() -> None:
-    """Each of three devices ends at its first load; together they do not use up the attempts of the model."""
+    """Each of three devices ends at its first load; together they do not use up the attempts of the
+    model."""
     async with crew(None, threads=3) as made:
         while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -414,7 +435,9 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
+@pytest.mark.parametrize(
+    "command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)]
+)
 async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,8 +457,8 @@ async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
 
 
 async def test_every_future_resolves_in_random_failures() -> None:
-    """Crashes, kills, errors, cancels, loads and unloads at random: nobody hangs, nobody is wrong, nothing is
-    left behind."""
+    """Crashes, kills, errors, cancels, loads and unloads at random: nobody hangs, nobody is wrong,
+    nothing is left behind."""
 
     answered = [0]
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")]
+)
 
 
 def anchors(document: Path) -> set[str]:
@@ -50,7 +52,9 @@ def rows(name: str, **values: object) -> list[dict[str, Any]]:
 
 
 def test_every_result_file_is_named_and_exists() -> None:
-    assert set(re.findall(r"results/([\w.-]+\.json)", TABLES)) == {path.name for path in RESULTS.iterdir()}
+    assert set(re.findall(r"results/([\w.-]+\.json)", TABLES)) == {
+        path.name for path in RESULTS.iterdir()
+    }
 
 
 def test_the_speeds_of_the_readme_are_those_of_the_result_files() -> None:
@@ -61,5 +65,7 @@ def test_the_speeds_of_the_readme_are_those_of_the_result_files() -> None:
     for comparison in ("defaults", "greedy"):
         [row] = rows("load-beside-libretranslate-zen4.json", comparison=comparison, clients=32)
         figures += [f"| {row['sentences/s']:.0f} sentences/s |", f": {row['theirs']:.0f} |"]
-    speed = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Speed\n")[1].split("\n## ")[0]
+    speed = (
+        (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Speed\n")[1].split("\n## ")[0]
+    )
     assert [figure for figure in figures if figure not in speed] == []

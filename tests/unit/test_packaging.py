@@ -1,4 +1,5 @@
-"""The wheel contains all files that are read at run time, and the pinned versions are within the declared ranges."""
+"""The wheel contains all files that are read at run time, and the pinned versions are within the
+declared ranges."""
 
 from __future__ import annotations
 
@@ -34,9 +35,15 @@ def requirements() -> list[Requirement]:
 
 def test_every_file_that_is_not_python_is_package_data() -> None:
     ignored = {".py", ".pyc", ".so", ".o", ".md"}
-    everything = (path for top in ("model", "server", "training") for path in (ROOT / top).rglob("*"))
+    everything = (
+        path for top in ("model", "server", "training") for path in (ROOT / top).rglob("*")
+    )
     tools = {"biome.json"}  # settings of the checks
-    files = [path for path in everything if path.is_file() and path.suffix not in ignored and path.name not in tools]
+    files = [
+        path
+        for path in everything
+        if path.is_file() and path.suffix not in ignored and path.name not in tools
+    ]
     listed = {
         path
         for package, patterns in PACKAGE_DATA.items()
@@ -54,7 +61,8 @@ def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) 
 
 
 def imported_distributions(*folders: str) -> set[str]:
-    """Returns the distributions of all imports in these folders, or the module name if it is not installed."""
+    """Returns the distributions of all imports in these folders, or the module name if it is not
+    installed."""
     modules: set[str] = set()
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -64,13 +72,16 @@ def imported_distributions(*folders: str) -> set[str]:
                 modules.add(node.module.split(".")[0])
     beside = {path.stem for folder in folders for path in (ROOT / folder).rglob("*.py")}
     ours = {"model", "server", "training", "benchmarks", "tests", "attentive"}
-    foreign = modules - sys.stdlib_module_names - beside - ours - {"triton"}  # torch's builds for GPUs bring triton
+    # torch's builds for GPUs bring triton
+    foreign = modules - sys.stdlib_module_names - beside - ours - {"triton"}
     providers = packages_distributions()
     return {canonicalize_name(providers.get(module, [module])[0]) for module in foreign}
 
 
 def declared(*extras: str) -> set[str]:
-    texts = [text for extra in extras for text in PROJECT["project"]["optional-dependencies"][extra]]
+    texts = [
+        text for extra in extras for text in PROJECT["project"]["optional-dependencies"][extra]
+    ]
     texts += PROJECT["project"]["dependencies"]
     return {canonicalize_name(Requirement(text).name) for text in texts}
 
@@ -82,7 +93,8 @@ def test_everything_the_server_imports_is_declared() -> None:
 
 
 PEERS = {"libretranslate", "argostranslate"}
-"""Programs that benchmarks compare with. They run in environments of their own, which the benchmark is told."""
+"""Programs that benchmarks compare with. They run in environments of their own, which the benchmark
+is told."""
 
 
 def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:
@@ -95,12 +107,17 @@ def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:
     ("error", "said"),
     [
         (None, "Attentive needs Python 3.11 or newer"),
-        ("Could not find a version that satisfies the requirement torch (from versions: none)", "cannot be fetched"),
+        (
+            "Could not find a version that satisfies the requirement torch (from versions: none)",
+            "cannot be fetched",
+        ),
         ("ResolutionImpossible: for help visit https://pip.pypa.io", "cannot be fetched"),
         ("No space left on device", "No space left on device"),
     ],
 )
-def test_make_says_in_one_line_why_it_cannot_install(tmp_path: Path, error: str | None, said: str) -> None:
+def test_make_says_in_one_line_why_it_cannot_install(
+    tmp_path: Path, error: str | None, said: str
+) -> None:
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(f"#!/bin/sh\necho '{error}' >&2\nexit 1\n")
@@ -111,6 +128,8 @@ def test_make_says_in_one_line_why_it_cannot_install(tmp_path: Path, error: str 
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith("MAKE")
     }  # make runs the tests
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=variables)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=variables
+    )
     lines = done.stderr.splitlines()
     assert said in lines[0] and lines[1].startswith("make:") and len(lines) == 2

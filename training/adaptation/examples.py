@@ -25,8 +25,8 @@ Example = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str]) -> list[Example]:
-    """Returns the pairs that are not too long for the model. Raises FolderError for a damaged tokenizer, and if all pairs are
-    too long."""
+    """Returns the pairs that are not too long for the model. Raises FolderError for a damaged
+    tokenizer, and if all pairs are too long."""
     tokenizer, config = folder.load_tokenizer(), folder.model
     first = tokenizer.first_token(direction[1])
     start = (config.decoder_start_id,) if first is None else (config.decoder_start_id, first)
@@ -41,20 +41,24 @@ def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str
     longest = min(_LONGEST, config.max_length)
     fitting = [example for example in examples if max(map(len, example)) <= longest]
     if not fitting:
-        raise FolderError(f"{folder.name} is adapted to pairs of at most {longest} tokens; all of these are longer.")
+        raise FolderError(
+            f"{folder.name} is adapted to pairs of at most {longest} tokens; all of these are "
+            "longer."
+        )
     return fitting
 
 
 class ExampleBatches:
-    """An endless stream of batches of all examples, determined by the epoch and the index of the batch in it. A batch has at
-    most `batch_tokens` padded tokens on each side."""
+    """An endless stream of batches of all examples, determined by the epoch and the index of the
+    batch in it. A batch has at most `batch_tokens` padded tokens on each side."""
 
     def __init__(self, examples: Sequence[Example], batch_tokens: int) -> None:
         self._examples, self._batch_tokens = examples, batch_tokens
         self._lengths = np.array([(len(source), len(target)) for source, target in examples])
 
     def stream(self, epoch: int = 0, skip: int = 0) -> Iterator[tuple[int, int, Batch]]:
-        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on."""
+        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch`
+        on."""
         while True:
             random = np.random.default_rng(epoch)
             order = random.permutation(len(self._examples))

@@ -1,4 +1,5 @@
-"""Scores of a model before and after its adaptation, with bootstrap intervals of their difference."""
+"""Scores of a model before and after its adaptation, with bootstrap intervals of their
+difference."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _RESAMPLES = 1000
 _WRITTEN, _GENERAL = Path(training.__file__).parent / "recipes" / "written", 200
 
 Rows = NDArray[np.float64]
-"""What a score is computed from, a row for each sentence: the score of several sentences is that of the sum of their rows."""
+"""What a score is computed from, a row for each sentence: the score of several sentences is that of
+the sum of their rows."""
 
 
 class Sentence(NamedTuple):
@@ -39,7 +41,8 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score (0 to 100) of `count` sentences before and after, and the 95% interval of the difference."""
+    """A score (0 to 100) of `count` sentences before and after, and the 95% interval of the
+    difference."""
 
     before: float
     after: float
@@ -53,8 +56,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Scores on those of the `kept` pairs that were translated, and on the general set; None where there are no terms, or is
-    no general set."""
+    """Scores on those of the `kept` pairs that were translated, and on the general set; None where
+    there are no terms, or is no general set."""
 
     bleu: Score
     chrf: Score
@@ -73,38 +76,60 @@ class Judgement:
         return 0.0 if self.general is None else self.general.before - self.general.after
 
     def reasons(self) -> list[str]:
-        """Returns why the model after is not to be written, and what would be enough, as sentences."""
-        better = [] if self.chrf.low > 0 else [f"The kept pairs are not better beyond chance: {self.chrf} chrF."]
+        """Returns why the model after is not to be written, and what would be enough, as
+        sentences."""
+        better = (
+            []
+            if self.chrf.low > 0
+            else [f"The kept pairs are not better beyond chance: {self.chrf} chrF."]
+        )
         enough = [f"Enough would be {self._enough()}."] * len(better)
-        return better + enough + [f"The general set loses {self.lost:.1f} chrF."] * (self.lost > MOST_LOST)
+        return (
+            better
+            + enough
+            + [f"The general set loses {self.lost:.1f} chrF."] * (self.lost > MOST_LOST)
+        )
 
     def _enough(self) -> str:
-        """Returns how many pairs would show that the gain is not chance: the interval shrinks with the square root of their
-        number. There may be as many, if the minutes sufficed for a part of them."""
+        """Returns how many pairs would show that the gain is not chance: the interval shrinks with
+        the square root of their number. There may be as many, if the minutes sufficed for a part of
+        them."""
         half, judged = self.gained - self.chrf.low, math.inf
         if self.gained > 0:
             judged = self.chrf.count * (half / self.gained) ** 2 + 1
         if judged > MOST_KEPT:
-            return f"a larger gain, as {LIKELY_PAIRS:,} pairs of such texts or more are likely to give"
+            return (
+                f"a larger gain, as {LIKELY_PAIRS:,} pairs of such texts or more are likely to give"
+            )
         rounded = math.ceil(judged / 10) * 10
         if rounded <= self.kept:
             return (
-                f"more --minutes: {self.chrf.count} of {self.kept} kept pairs were judged, and about {rounded} suffice"
+                f"more --minutes: {self.chrf.count} of {self.kept} kept pairs were judged, and "
+                f"about {rounded} suffice"
             )
         return (
-            f"about {KEPT_SHARE * rounded:,} such pairs for the same gain, if the --minutes suffice to judge {rounded}"
+            f"about {KEPT_SHARE * rounded:,} such pairs for the same gain, if the --minutes "
+            f"suffice to judge {rounded}"
         )
 
     def table(self) -> list[tuple[str, ...]]:
         """Returns a row of headings, and one for each score."""
-        names = {"BLEU": self.bleu, "chrF": self.chrf, "terms %": self.terms, "general chrF": self.general}
+        names = {
+            "BLEU": self.bleu,
+            "chrF": self.chrf,
+            "terms %": self.terms,
+            "general chrF": self.general,
+        }
         scores = [(name, score) for name, score in names.items() if score is not None]
-        rows = [(name, f"{x.before:.1f}", f"{x.after:.1f}", str(x), str(x.count)) for name, x in scores]
+        rows = [
+            (name, f"{x.before:.1f}", f"{x.after:.1f}", str(x), str(x.count)) for name, x in scores
+        ]
         return [("SCORE", "BEFORE", "AFTER", "DIFFERENCE (95%)", "SENTENCES"), *rows]
 
 
 def general_sentences(source: str, target: str) -> list[Sentence]:
-    """Returns some 200 sentences of this package, the same every time; none for languages without such."""
+    """Returns some 200 sentences of this package, the same every time; none for languages without
+    such."""
     file = _WRITTEN / f"written.en-{target if source == 'en' else source}.tsv"
     pairs = list(read_pairs(file)) if "en" in (source, target) and file.is_file() else []
     texts = [(pair.english, pair.other) for pair in pairs[:: 1 + len(pairs) // _GENERAL]]
@@ -118,8 +143,8 @@ def judge(
     direction: tuple[str, str],
     terms: Mapping[str, str],
 ) -> Judgement:
-    """Compares two translations of the first sentences, as many as `after` has. `terms` are words with their translation; each
-    counts in the kept sentences whose source has it."""
+    """Compares two translations of the first sentences, as many as `after` has. `terms` are words
+    with their translation; each counts in the kept sentences whose source has it."""
     rows: list[tuple[Sentence, str, str]] = list(zip(sentences, before, after, strict=False))
     kept, general = ([row for row in rows if row[0].general == wanted] for wanted in (False, True))
 
@@ -127,38 +152,55 @@ def judge(
         sentences, *sides = zip(*rows, strict=True)
         references = [[sentence.reference for sentence in sentences]]
         # sacrebleu has the interval of a score, but not that of a difference.
-        first, second = (np.array(metric._extract_corpus_statistics(side, references), dtype=float) for side in sides)
-        return _compared(first, second, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score))
+        first, second = (
+            np.array(metric._extract_corpus_statistics(side, references), dtype=float)
+            for side in sides
+        )
+        return _compared(
+            first, second, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
+        )
 
     first, second = (
-        _exact_terms([(row[0].source, text) for row, text in zip(kept, texts, strict=True)], direction, terms)
+        _exact_terms(
+            [(row[0].source, text) for row, text in zip(kept, texts, strict=True)], direction, terms
+        )
         for texts in ([row[1] for row in kept], [row[2] for row in kept])
     )
     return Judgement(
         compare(bleu_of(direction[1]), kept),
         compare(CHRF(), kept),
-        _compared(first, second, lambda sums: 100 * float(sums[0] / max(1.0, sums[1]))) if first[:, 1].any() else None,
+        _compared(first, second, lambda sums: 100 * float(sums[0] / max(1.0, sums[1])))
+        if first[:, 1].any()
+        else None,
         compare(CHRF(), general) if general else None,
         sum(not sentence.general for sentence in sentences),
     )
 
 
 def _compared(before: Rows, after: Rows, score: Callable[[Rows], float]) -> Score:
-    """Returns the scores of all rows, and the interval over resamples of the sentences (Koehn 2004, "Statistical
-    significance tests for machine translation evaluation")."""
+    """Returns the scores of all rows, and the interval over resamples of the sentences (Koehn 2004,
+    "Statistical significance tests for machine translation evaluation")."""
     size = len(before)
-    drawn = np.random.default_rng(1).multinomial(size, np.full(size, 1 / size), _RESAMPLES)  # times of each sentence
+    # times of each sentence
+    drawn = np.random.default_rng(1).multinomial(size, np.full(size, 1 / size), _RESAMPLES)
     resampled = zip(drawn @ before, drawn @ after, strict=True)
-    low, high = np.percentile([score(second) - score(first) for first, second in resampled], (2.5, 97.5))
+    low, high = np.percentile(
+        [score(second) - score(first) for first, second in resampled], (2.5, 97.5)
+    )
     return Score(score(before.sum(0)), score(after.sum(0)), float(low), float(high), size)
 
 
-def _exact_terms(rows: Sequence[tuple[str, str]], direction: tuple[str, str], terms: Mapping[str, str]) -> Rows:
-    """Returns for each source and translation how many terms the translation has, and how many the source has."""
+def _exact_terms(
+    rows: Sequence[tuple[str, str]], direction: tuple[str, str], terms: Mapping[str, str]
+) -> Rows:
+    """Returns for each source and translation how many terms the translation has, and how many the
+    source has."""
     counts = []
     for source, translation in rows:
         targets = [target for term, target in terms.items() if _has(source, term, direction[0])]
-        counts.append((sum(_has(translation, target, direction[1]) for target in targets), len(targets)))
+        counts.append(
+            (sum(_has(translation, target, direction[1]) for target in targets), len(targets))
+        )
     return np.array(counts, dtype=float)
 
 
@@ -166,5 +208,6 @@ def _has(text: str, term: str, language: str) -> bool:
     """Returns whether a text has a term as whole words, in any case of letters."""
     text, term = text.casefold(), term.casefold()
     return term in text and (
-        language.split("-")[0] in SPACELESS or re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None
+        language.split("-")[0] in SPACELESS
+        or re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None
     )

@@ -1,4 +1,5 @@
-"""Training of a finished model on further pairs, and folders with a mixture of its weights before and after."""
+"""Training of a finished model on further pairs, and folders with a mixture of its weights before
+and after."""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ _EPOCHS = 10
 _RATE = 5e-3
 """Adam's peak rate times the square root of d_model."""
 _BATCH_TOKENS, _MOST_LOGITS = 2048, 1 << 28
-"""Target tokens of a batch; and the most logits, which are the largest tensor where the vocabulary is large."""
+"""Target tokens of a batch; and the most logits, which are the largest tensor where the vocabulary
+is large."""
 
 
-def train(folder: ModelFolder, examples: Sequence[Example], work: Path, minutes: float) -> Transformer | None:
-    """Returns the model of `folder` after at most `minutes` of training. `work` gets checkpoints, from which the same call
-    goes on. Ctrl-C and SIGTERM end the training with a checkpoint; then the result is None."""
+def train(
+    folder: ModelFolder, examples: Sequence[Example], work: Path, minutes: float
+) -> Transformer | None:
+    """Returns the model of `folder` after at most `minutes` of training. `work` gets checkpoints,
+    from which the same call goes on. Ctrl-C and SIGTERM end the training with a checkpoint; then
+    the result is None."""
     keep_freed_memory()
     torch.manual_seed(1)
     model = load_model(folder).train()
@@ -52,8 +57,13 @@ def train(folder: ModelFolder, examples: Sequence[Example], work: Path, minutes:
         keep=1,
         validate_minutes=math.inf,
     )
-    trainer = Trainer(recipe, work, model, ExampleBatches(examples, batch_tokens), lambda device: {})
-    earlier = [(number, signal.signal(number, lambda *_: trainer.stop())) for number in (signal.SIGINT, signal.SIGTERM)]
+    trainer = Trainer(
+        recipe, work, model, ExampleBatches(examples, batch_tokens), lambda device: {}
+    )
+    earlier = [
+        (number, signal.signal(number, lambda *_: trainer.stop()))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    ]
     try:
         return trainer.model.cpu().eval() if trainer.run() else None
     finally:
@@ -69,20 +79,36 @@ def write_mixture(
     direction: tuple[str, str],
     shortlist: Shortlist | None,
 ) -> ModelFolder:
-    """Writes the model folder `path` for one direction, with (1 - share) of the weights of `base` and `share` of those after
-    (WiSE-FT, Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"). A share of 0 is `base`, bit for bit.
+    """Writes the model folder `path` for one direction, with (1 - share) of the weights of `base`
+    and `share` of those after (WiSE-FT, Wortsman et al. 2022, "Robust fine-tuning of zero-shot
+    models"). A share of 0 is `base`, bit for bit.
 
-    The numbers have the format of `base`, or float16 for int8. Requests that choose no model are not translated by it.
+    The numbers have the format of `base`, or float16 for int8. Requests that choose no model are
+    not translated by it.
     """
     shutil.rmtree(path, ignore_errors=True)
     changes: dict[str, Any] = {"path": path, "name": path.name, "pairs": (direction,), "scores": {}}
     changes |= {"origin": f"adapted from {base.name}", "preference": base.preference - 1}
-    folder, mixture, trained = dataclasses.replace(base, **changes), load_model(base), after.state_dict()
-    mixture.load_state_dict({name: torch.lerp(old, trained[name], share) for name, old in mixture.state_dict().items()})
-    whole = weight_bytes(base.path) >= 4 * sum(parameter.numel() for parameter in mixture.parameters())
+    folder, mixture, trained = (
+        dataclasses.replace(base, **changes),
+        load_model(base),
+        after.state_dict(),
+    )
+    mixture.load_state_dict(
+        {name: torch.lerp(old, trained[name], share) for name, old in mixture.state_dict().items()}
+    )
+    whole = weight_bytes(base.path) >= 4 * sum(
+        parameter.numel() for parameter in mixture.parameters()
+    )
     save_model(folder, mixture, dtype=torch.float32 if whole else torch.float16)
     files = base.tokenizer
-    for name in {files.source, files.target, files.vocabulary, files.target_vocabulary, ALIGNMENT} - {None}:
+    for name in {
+        files.source,
+        files.target,
+        files.vocabulary,
+        files.target_vocabulary,
+        ALIGNMENT,
+    } - {None}:
         if (base.path / str(name)).is_file():
             shutil.copyfile(base.path / str(name), path / str(name))
     if shortlist is not None:

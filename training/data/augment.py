@@ -1,7 +1,7 @@
 """Augmentation: variants of training pairs that occur in real input but rarely in the corpus.
 
-The variants are lower case, capitals, a missing full stop, text in the target language, other names and numbers, masked
-spans, and a symbol for the form of address.
+The variants are lower case, capitals, a missing full stop, text in the target language, other names
+and numbers, masked spans, and a symbol for the form of address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from training.data.placeholders import mask_shared_spans
 from training.data.shards import Shard
 from training.recipe import Recipe
 
-_KINDS = ("lower", "upper", "bare", "copy", "names", "numbers", "placeholders", "formality", "back_translated")
+_KINDS = (
+    "lower",
+    "upper",
+    "bare",
+    "copy",
+    "names",
+    "numbers",
+    "placeholders",
+    "formality",
+    "back_translated",
+)
 _GROWTH = {"lower": 1.2, "upper": 2.2, "names": 1.2}
 """Reserved length of a rewritten side relative to the original."""
 _WITH_SYMBOL = [1 + _KINDS.index(kind) for kind in ("formality", "back_translated")]
@@ -30,7 +40,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Augmenter:
-    """Rewrites a share of the pairs. Pairs are token ids without special ids. `rates` is the share of each kind:
+    """Rewrites a share of the pairs. Pairs are token ids without special ids. `rates` is the share
+    of each kind:
 
     - "lower": the source in lower case; the target stays.
     - "upper": both sides in capitals.
@@ -39,15 +50,19 @@ class Augmenter:
     - "names": names that occur on both sides are replaced by others of `names`.
     - "numbers": numbers that occur on both sides get other digits.
     - "placeholders": spans that occur on both sides are masked; see `mask_shared_spans`.
-    - "formality": the symbol of the target's form of address is put before the source if the target's words decide it.
-    - "back_translated": the symbol of text that a model wrote is put before the source. It has no share: the recipe's
-      `back_translated` sources always get it.
+    - "formality": the symbol of the target's form of address is put before the source if the
+      target's words decide it.
+    - "back_translated": the symbol of text that a model wrote is put before the source. It has no
+      share: the recipe's `back_translated` sources always get it.
 
     A pair stays unchanged if its kind does not apply to it. Raises ValueError for an unknown kind.
     """
 
     def __init__(
-        self, processor: sentencepiece.SentencePieceProcessor, rates: Mapping[str, float], names: Sequence[str] = ()
+        self,
+        processor: sentencepiece.SentencePieceProcessor,
+        rates: Mapping[str, float],
+        names: Sequence[str] = (),
     ) -> None:
         if unknown := sorted(set(rates) - (set(_KINDS) - {"back_translated"})):
             raise ValueError(f"[data.augment] has unknown kinds: {', '.join(unknown)}.")
@@ -61,9 +76,14 @@ class Augmenter:
         return np.asarray((kinds + 1) % (len(_KINDS) + 1), dtype=np.int64)
 
     def reserved_lengths(
-        self, kinds: NDArray[np.int64], sources: NDArray[np.int64], targets: NDArray[np.int64], longest: int
+        self,
+        kinds: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        longest: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the source and target lengths to reserve for pairs of these kinds and original lengths.
+        """Returns the source and target lengths to reserve for pairs of these kinds and original
+        lengths.
 
         Capitals, for example, take more pieces. No length grows past `longest`.
         """
@@ -82,13 +102,22 @@ class Augmenter:
         random: np.random.Generator,
         language: str = "",
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns source and target rewritten by kind `number`, or unchanged. `language` is the target language."""
+        """Returns source and target rewritten by kind `number`, or unchanged. `language` is the
+        target language."""
         kind = _KINDS[number - 1]
         if kind == "copy":
             return target, target
         if kind in ("formality", "back_translated"):
-            symbol = BACK_TRANSLATED if kind == "back_translated" else form_of_address(self._text(target), language)
-            return (source if symbol is None else np.insert(source, 0, self._processor.piece_to_id(symbol))), target
+            symbol = (
+                BACK_TRANSLATED
+                if kind == "back_translated"
+                else form_of_address(self._text(target), language)
+            )
+            return (
+                source
+                if symbol is None
+                else np.insert(source, 0, self._processor.piece_to_id(symbol))
+            ), target
         before = self._text(source), self._text(target)
         left, right = before
         if kind == "lower":
@@ -106,7 +135,9 @@ class Augmenter:
             return source, target
         return self._ids(left), self._ids(right)
 
-    def _replace_shared(self, kind: str, left: str, right: str, random: np.random.Generator) -> tuple[str, str]:
+    def _replace_shared(
+        self, kind: str, left: str, right: str, random: np.random.Generator
+    ) -> tuple[str, str]:
         """Replaces names or numbers that occur equally often on both sides."""
         pattern = _NAME if kind == "names" else _NUMBER
         left_counts, right_counts = Counter(pattern.findall(left)), Counter(pattern.findall(right))
@@ -121,7 +152,9 @@ class Augmenter:
                 new[span] = self._names[int(random.integers(len(self._names)))]
         if not new:
             return left, right
-        left, right = (pattern.sub(lambda match: new.get(match[0], match[0]), text) for text in (left, right))
+        left, right = (
+            pattern.sub(lambda match: new.get(match[0], match[0]), text) for text in (left, right)
+        )
         return left, right
 
     def _text(self, ids: NDArray[np.int64]) -> str:
@@ -137,19 +170,27 @@ def kind_number(kind: str) -> int:
 
 
 def build_augmenter(recipe: Recipe, shard: Shard, processor: Any) -> Augmenter | None:
-    """Returns the augmenter of a training, with the names of its shard; None for a recipe that rewrites no pairs."""
+    """Returns the augmenter of a training, with the names of its shard; None for a recipe that
+    rewrites no pairs."""
     rates = recipe.data.augment
     if not (rates or recipe.data.back_translated):
         return None
     return Augmenter(
-        processor, rates, shared_names(shard, processor) if rates.get("names") or rates.get("placeholders") else ()
+        processor,
+        rates,
+        shared_names(shard, processor) if rates.get("names") or rates.get("placeholders") else (),
     )
 
 
 def shared_names(
-    shard: Shard, processor: sentencepiece.SentencePieceProcessor, *, pairs: int = 200_000, least: int = 2
+    shard: Shard,
+    processor: sentencepiece.SentencePieceProcessor,
+    *,
+    pairs: int = 200_000,
+    least: int = 2,
 ) -> list[str]:
-    """Returns the capitalised words that occur on both sides of at least `least` pairs, except as the first word.
+    """Returns the capitalised words that occur on both sides of at least `least` pairs, except as
+    the first word.
 
     About `pairs` pairs of the shard are searched.
     """
@@ -163,7 +204,8 @@ def shared_names(
 
 
 def _other_digits(number: str, random: np.random.Generator) -> str:
-    """Returns a random number above 1 with as many digits, with a leading zero if `number` has one."""
+    """Returns a random number above 1 with as many digits, with a leading zero if `number` has
+    one."""
     first = str(random.integers(1, 10)) if number[0] != "0" else "0"
     new = first + "".join(str(digit) for digit in random.integers(0, 10, len(number) - 1))
     return new if int(new) > 1 else number

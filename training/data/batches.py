@@ -1,4 +1,5 @@
-"""Batches of a shard's pairs in both directions: sampled by weight, grouped by length, limited in padded tokens."""
+"""Batches of a shard's pairs in both directions: sampled by weight, grouped by length, limited in
+padded tokens."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ PADDING = -1
 class Batch:
     """One padded batch of token ids. B batch, S source length, T target length.
 
-    `source` (B, S) has the language tag and the end; `target` (B, T + 1) has the start and the end: the decoder reads all
-    but its last column, and all but its first are the labels. `tokens` is the number of labels that are not padding.
+    `source` (B, S) has the language tag and the end; `target` (B, T + 1) has the start and the end:
+    the decoder reads all but its last column, and all but its first are the labels. `tokens` is the
+    number of labels that are not padding.
     """
 
     source: Tensor
@@ -40,13 +42,16 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """Returns a copy on `device`. The copy is asynchronous if the batch is pinned."""
-        source, target = (tensor.to(device, non_blocking=True) for tensor in (self.source, self.target))
+        source, target = (
+            tensor.to(device, non_blocking=True) for tensor in (self.source, self.target)
+        )
         return Batch(source, target, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Indices of the examples of one batch, and the widths to which their sources and targets are padded."""
+    """Indices of the examples of one batch, and the widths to which their sources and targets are
+    padded."""
 
     members: Ids
     source_width: int
@@ -54,11 +59,13 @@ class Bucket:
 
 
 class Batches:
-    """An endless stream of batches, determined by the recipe's seed, the epoch and the index of the batch in the epoch.
+    """An endless stream of batches, determined by the recipe's seed, the epoch and the index of the
+    batch in the epoch.
 
-    Example 2i is pair i from English, example 2i + 1 is pair i into English. A batch has at most `batch_tokens` padded
-    tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch. An epoch that the ranks cannot divide evenly
-    repeats up to `ranks` - 1 batches. With `language`, only pairs of this language are drawn. For `multiple` see `aligned`.
+    Example 2i is pair i from English, example 2i + 1 is pair i into English. A batch has at most
+    `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch.
+    An epoch that the ranks cannot divide evenly repeats up to `ranks` - 1 batches. With `language`,
+    only pairs of this language are drawn. For `multiple` see `aligned`.
     """
 
     def __init__(
@@ -78,17 +85,24 @@ class Batches:
         self._augmenter, self._batch_tokens = augmenter, batch_tokens
         self._rank, self._ranks, self._multiple = rank, ranks, multiple
         self._rates = sampling_rates(shard, recipe)
-        self._english_lengths, self._other_lengths = np.diff(shard.english_offsets), np.diff(shard.other_offsets)
+        self._english_lengths, self._other_lengths = (
+            np.diff(shard.english_offsets),
+            np.diff(shard.other_offsets),
+        )
         self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
         if language is not None:
             self._rates[[other != language for other in self._languages]] = 0.0
         sources = [name.rsplit(":", 1)[0] for name in shard.groups]
         self._always_formality = np.array([source in recipe.data.formality for source in sources])
-        self._back_translated = np.array([source in recipe.data.back_translated for source in sources])
+        self._back_translated = np.array(
+            [source in recipe.data.back_translated for source in sources]
+        )
 
-    def stream(self, epoch: int = 0, skip: int = 0, part: int = 0, parts: int = 1) -> Iterator[tuple[int, int, Batch]]:
-        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on; of
-        these every `parts`-th, from number `part` on."""
+    def stream(
+        self, epoch: int = 0, skip: int = 0, part: int = 0, parts: int = 1
+    ) -> Iterator[tuple[int, int, Batch]]:
+        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on;
+        of these every `parts`-th, from number `part` on."""
         number = count()
         while True:
             examples, kinds, buckets = self._plan_epoch(epoch)
@@ -99,7 +113,8 @@ class Batches:
             epoch, skip = epoch + 1, 0
 
     def _plan_epoch(self, epoch: int) -> tuple[Ids, Ids, list[Bucket]]:
-        """Returns an epoch's examples, their augmentation's kind numbers, and its batches in random order.
+        """Returns an epoch's examples, their augmentation's kind numbers, and its batches in random
+        order.
 
         Raises RecipeError if the epoch has no pairs.
         """
@@ -116,16 +131,23 @@ class Batches:
             formality = self._always_formality[groups] & (examples % 2 == 0)
             kinds[formality & (kinds == 0)] = kind_number("formality")
             kinds[self._back_translated[groups]] = kind_number("back_translated")
-            sources, targets = self._augmenter.reserved_lengths(kinds, sources, targets, self._recipe.data.max_tokens)
-        buckets = aligned(sources, targets, self._batch_tokens, self._recipe.train.align, self._multiple)
+            sources, targets = self._augmenter.reserved_lengths(
+                kinds, sources, targets, self._recipe.data.max_tokens
+            )
+        buckets = aligned(
+            sources, targets, self._batch_tokens, self._recipe.train.align, self._multiple
+        )
         order = random.permutation(len(buckets))
-        # Every rank has the same number of batches in an epoch, so that all begin the next one at the same step.
+        # Every rank has the same number of batches in an epoch, so that all begin the next one at
+        # the same step.
         order = np.resize(order, -(-len(order) // self._ranks) * self._ranks)
         return examples, kinds, [buckets[i] for i in order]
 
     def _sample(self, random: np.random.Generator) -> Ids:
-        """Draws the examples of one epoch. A rate of 1.5 gives one or two copies with equal chance."""
-        rates = self._rates[self._shard.group].reshape(-1)  # by example number: 2i from English, 2i + 1 into English
+        """Draws the examples of one epoch. A rate of 1.5 gives one or two copies with equal
+        chance."""
+        # by example number: 2i from English, 2i + 1 into English
+        rates = self._rates[self._shard.group].reshape(-1)
         counts = np.floor(rates + random.random(len(rates))).astype(np.int64)
         return np.repeat(np.arange(len(rates)), counts)
 
@@ -135,7 +157,9 @@ class Batches:
         forward = examples % 2 == 0
         return np.where(forward, english, other) + 2, np.where(forward, other, english) + 1
 
-    def _build(self, examples: Ids, kinds: Ids, bucket: Bucket, random: np.random.Generator) -> Batch:
+    def _build(
+        self, examples: Ids, kinds: Ids, bucket: Bucket, random: np.random.Generator
+    ) -> Batch:
         """Builds a batch: pads its pairs and rewrites those with a kind."""
         ids = self._ids
         sources = np.full((len(bucket.members), bucket.source_width), PADDING, dtype=np.int64)
@@ -147,9 +171,14 @@ class Batches:
             if reverse:
                 source, target, language = target, source, "en"
             if self._augmenter is not None and kinds[member]:
-                rewritten = self._augmenter.rewrite(int(kinds[member]), source, target, random, language)
+                rewritten = self._augmenter.rewrite(
+                    int(kinds[member]), source, target, random, language
+                )
                 # A rewritten pair that does not fit the reserved widths is left as it was.
-                if len(rewritten[0]) + 2 <= bucket.source_width and len(rewritten[1]) + 1 <= bucket.target_width:
+                if (
+                    len(rewritten[0]) + 2 <= bucket.source_width
+                    and len(rewritten[1]) + 1 <= bucket.target_width
+                ):
                     source, target = rewritten
             sources[row, : len(source) + 2] = [ids.tags[language], *source, ids.end]
             targets[row, : len(target) + 2] = [ids.start, *target, ids.end]
@@ -157,24 +186,34 @@ class Batches:
         return Batch(torch.from_numpy(sources), torch.from_numpy(targets), tokens)
 
 
-def aligned(sources: Ids, targets: Ids, batch_tokens: int, align: int, multiple: int = 1) -> list[Bucket]:
-    """Returns buckets whose widths are multiples of `align`, the smallest that fit the bucket's examples.
+def aligned(
+    sources: Ids, targets: Ids, batch_tokens: int, align: int, multiple: int = 1
+) -> list[Bucket]:
+    """Returns buckets whose widths are multiples of `align`, the smallest that fit the bucket's
+    examples.
 
-    Few different shapes occur, and kernels of GPUs are faster for multiples of 8. Neither side has more than
-    `batch_tokens`. Buckets of more than `multiple` examples have a multiple of it, but for the last one.
+    Few different shapes occur, and kernels of GPUs are faster for multiples of 8. Neither side has
+    more than `batch_tokens`. Buckets of more than `multiple` examples have a multiple of it, but
+    for the last one.
     """
     wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
-    order = np.lexsort((wide_sources, wide_targets))  # stable: by target width, then by source width
+    # stable: by target width, then by source width
+    order = np.lexsort((wide_sources, wide_targets))
     buckets: list[Bucket] = []
     at = 0
     while at < len(order):
         rows = max(1, batch_tokens // int(wide_targets[order[at]]))
         widest = order[at : at + rows]
-        rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
+        rows = max(
+            1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max()))
+        )
         rows -= rows % multiple if rows > multiple else 0
         members = order[at : at + rows]
-        # A single left-over example is dropped: layers compiled for two or more rows would be compiled again for one.
+        # A single left-over example is dropped: layers compiled for two or more rows would be
+        # compiled again for one.
         if len(members) > 1 or not buckets:
-            buckets.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
+            buckets.append(
+                Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max()))
+            )
         at += rows
     return buckets

@@ -22,15 +22,19 @@ class Pair:
 
 
 def language_of(path: Path) -> str:
-    """Returns the other language of a file, from `en-XX` in its name. Raises RecipeError if the name lacks it."""
+    """Returns the other language of a file, from `en-XX` in its name. Raises RecipeError if the
+    name lacks it."""
     match = re.search(r"\ben-([a-z]{2,3})\b", path.name)
     if match is None:
-        raise RecipeError(f"{path.name} must have en-XX in its name, with the code of its language.")
+        raise RecipeError(
+            f"{path.name} must have en-XX in its name, with the code of its language."
+        )
     return match.group(1)
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns get the beginning of the file's name as source.
+    """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns get the beginning of the
+    file's name as source.
 
     Raises RecipeError for a name without a language, OSError if the file cannot be read.
     """

@@ -1,4 +1,5 @@
-"""Masking of shared spans: numbers, names, addresses and `{x}` that occur on both sides of a pair become `<phN>`."""
+"""Masking of shared spans: numbers, names, addresses and `{x}` that occur on both sides of a pair
+become `<phN>`."""
 
 from __future__ import annotations
 
@@ -22,16 +23,19 @@ _SPAN = re.compile(
 )
 _NAME = re.compile(rf"\b{_WORD}")
 _MASKED_SHARE = 0.75
-"""Share of the shared spans that are masked. The rest stays, so that texts have masked and plain spans."""
+"""Share of the shared spans that are masked. The rest stays, so that texts have masked and plain
+spans."""
 
 
 def mask_shared_spans(
     left: str, right: str, random: np.random.Generator, names: Collection[str] = ()
 ) -> tuple[str, str]:
-    """Returns both texts with most of the spans that occur equally often in both replaced by placeholders.
+    """Returns both texts with most of the spans that occur equally often in both replaced by
+    placeholders.
 
-    Every distinct span gets its own number, drawn from 1 to 9. A single word at the beginning of a text counts as a name
-    only if it is in `names`. Texts without shared spans are returned unchanged.
+    Every distinct span gets its own number, drawn from 1 to 9. A single word at the beginning of a
+    text counts as a name only if it is in `names`. Texts without shared spans are returned
+    unchanged.
     """
     free = [PLACEHOLDERS[i] for i in random.permutation(len(PLACEHOLDERS))]
     kept: set[str] = set()  # words of spans that were drawn to stay
@@ -40,7 +44,11 @@ def mask_shared_spans(
         for span, count in Counter(pattern.findall(left)).items():
             if not free or span in kept or not _occurs_equally(span, count, left, right, pattern):
                 continue
-            if _NAME.fullmatch(span) and span not in names and (left.startswith(span) or right.startswith(span)):
+            if (
+                _NAME.fullmatch(span)
+                and span not in names
+                and (left.startswith(span) or right.startswith(span))
+            ):
                 continue
             if random.random() < _MASKED_SHARE:
                 masks[span] = free.pop()
@@ -51,7 +59,8 @@ def mask_shared_spans(
 
 
 def _occurs_equally(span: str, count: int, left: str, right: str, pattern: re.Pattern[str]) -> bool:
-    """Returns whether the span occurs `count` times in both texts, and never as a part of another span."""
+    """Returns whether the span occurs `count` times in both texts, and never as a part of another
+    span."""
     return pattern.findall(right).count(span) == left.count(span) == right.count(span) == count
 
 

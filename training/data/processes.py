@@ -1,4 +1,5 @@
-"""Batches made in several processes, for a device that trains faster than one process makes them."""
+"""Batches made in several processes, for a device that trains faster than one process makes
+them."""
 
 from __future__ import annotations
 
@@ -10,13 +11,15 @@ from training.data.batches import Batch, Batches
 
 
 class BatchProcesses:
-    """The same batches as those of `batches`, in the same order, made in `count` processes. Process k
-    makes every `count`-th batch from the k-th on. What a process raises is raised here."""
+    """The same batches as those of `batches`, in the same order, made in `count` processes. Process
+    k makes every `count`-th batch from the k-th on. What a process raises is raised here."""
 
     def __init__(self, batches: Batches, count: int) -> None:
         self._batches, self._count = batches, count
 
-    def stream(self, epoch: int = 0, skip: int = 0) -> Generator[tuple[int, int, Batch], None, None]:
+    def stream(
+        self, epoch: int = 0, skip: int = 0
+    ) -> Generator[tuple[int, int, Batch], None, None]:
         """Yields what `Batches.stream` yields. The processes end with the iterator."""
         part: IterableDataset[tuple[int, int, Batch]] = _Part(self._batches, epoch, skip)
         # The loader asks its processes in turn, so the order is that of one process.

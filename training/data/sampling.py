@@ -11,18 +11,22 @@ from training.recipe import Recipe, RecipeError
 
 
 def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
-    """Returns how often per epoch a pair of each group is used from English and into English: (G, 2).
+    """Returns how often per epoch a pair of each group is used from English and into English: (G,
+    2).
 
-    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1 changes nothing; larger
-    values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest direction is not changed.
-    Raises RecipeError if `one_way` or `back_translated` names a source without pairs.
+    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1
+    changes nothing; larger values repeat small directions more often (Arivazhagan et al. 2019,
+    section 4.2). The largest direction is not changed. Raises RecipeError if `one_way` or
+    `back_translated` names a source without pairs.
     """
     rates = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
     sources = {name.rsplit(":", 1)[0] for name in shard.groups}
     for key in ("one_way", "back_translated"):
         if unknown := sorted(getattr(recipe.data, key).keys() - sources):
-            raise RecipeError(f"[data.{key}] names {unknown[0]}, and no pair of the files has this source.")
+            raise RecipeError(
+                f"[data.{key}] names {unknown[0]}, and no pair of the files has this source."
+            )
     only = {**recipe.data.one_way, **recipe.data.back_translated}
     for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
         source = name.rsplit(":", 1)[0]
@@ -33,7 +37,8 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
         return rates
     tokens = rates * target_tokens(shard)
     totals = {
-        language: tokens[[i for i, name in enumerate(languages) if name == language]].sum(0) for language in languages
+        language: tokens[[i for i, name in enumerate(languages) if name == language]].sum(0)
+        for language in languages
     }
     largest = max(float(total.max()) for total in totals.values())
     for i, language in enumerate(languages):
@@ -43,6 +48,7 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
 
 
 def target_tokens(shard: Shard) -> NDArray[np.float64]:
-    """Returns the target tokens of each group, with ends of sentence, from English and into English: (G, 2)."""
+    """Returns the target tokens of each group, with ends of sentence, from English and into
+    English: (G, 2)."""
     sides = (np.diff(shard.other_offsets) + 1, np.diff(shard.english_offsets) + 1)
     return np.stack([np.bincount(shard.group, side, len(shard.groups)) for side in sides], axis=1)

@@ -30,8 +30,9 @@ _MAX_RATIO = 2.5
 class Shard:
     """Tokenised pairs: concatenated token ids without special ids.
 
-    `english_offsets` and `other_offsets` are the beginnings of the pairs and the end of the last one. `groups` are names
-    of the form "source:language"; `group[i]` is the index of pair i's group in `groups`.
+    `english_offsets` and `other_offsets` are the beginnings of the pairs and the end of the last
+    one. `groups` are names of the form "source:language"; `group[i]` is the index of pair i's group
+    in `groups`.
     """
 
     english: NDArray[np.uint16]
@@ -61,7 +62,9 @@ class Shard:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
                 arrays = {field.name: data[field.name] for field in fields(cls)}
         except FileNotFoundError:
-            raise RecipeError(f"There is no {path.name} in {folder}; `prepare` writes it.") from None
+            raise RecipeError(
+                f"There is no {path.name} in {folder}; `prepare` writes it."
+            ) from None
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
             raise RecipeError(f"{path} is damaged; delete it and run `prepare` again.") from None
         return cls(**arrays | {"groups": tuple(str(group) for group in arrays["groups"])})
@@ -73,14 +76,16 @@ def shard_file(folder: Path, name: str) -> Path:
 
 
 def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
-    """Encodes every pair that has a positive weight, fits the recipe's `max_tokens`, and has sides of similar lengths.
+    """Encodes every pair that has a positive weight, fits the recipe's `max_tokens`, and has sides
+    of similar lengths.
 
     Raises RecipeError if no pair fits, and for a vocabulary whose ids do not fit into 16 bits.
     """
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
     if processor.get_piece_size() > _MAX_PIECES:
         raise RecipeError(
-            f"The vocabulary has {processor.get_piece_size()} pieces; at most {_MAX_PIECES} are possible."
+            f"The vocabulary has {processor.get_piece_size()} pieces; at most {_MAX_PIECES} are "
+            "possible."
         )
     limit = recipe.data.max_tokens
     sides: tuple[list[NDArray[np.uint16]], list[NDArray[np.uint16]]] = ([], [])
@@ -102,8 +107,12 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
         for ids, new_ids in zip(sides, kept, strict=True):
             ids.append(np.array(new_ids, dtype=np.uint16))
     if not group:
-        raise RecipeError("No pair of the recipe's files fits max_tokens and has sides of similar lengths.")
-    english_offsets, other_offsets = (np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths)
+        raise RecipeError(
+            "No pair of the recipe's files fits max_tokens and has sides of similar lengths."
+        )
+    english_offsets, other_offsets = (
+        np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths
+    )
     groups = np.array(group, dtype=np.uint16)
     english, other = np.concatenate(sides[0]), np.concatenate(sides[1])
     return Shard(english, other, english_offsets, other_offsets, groups, tuple(names))

@@ -31,7 +31,8 @@ def special_ids(processor: Any, languages: Iterable[str]) -> SpecialIds:
 
 
 def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
-    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights, and writes `folder`/tokenizer.model.
+    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights, and writes
+    `folder`/tokenizer.model.
 
     Returns the path of that file.
     """

@@ -17,14 +17,17 @@ from model.transformer import Transformer
 from training.data.batches import PADDING
 
 _LOSS_ROWS, _PADDING = 2048, 128
-"""Positions whose logits are computed together; the last ones are padded to a multiple of the second."""
+"""Positions whose logits are computed together; the last ones are padded to a multiple of the
+second."""
 
 
 class BFloat16(TorchFunctionMode):
     """While it is active, linear layers compute in bfloat16, and norms return it. Parameters and
     their gradients stay float32."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Calls `func`, or its form for bfloat16."""
         if func is functional.linear:
             return _linear(*args, **(kwargs or {}))
@@ -73,7 +76,9 @@ def _padded(x: Tensor) -> Tensor:
     return functional.pad(x, (0, 0, 0, -len(x) % _PADDING))
 
 
-def projected_loss(model: Transformer, features: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+def projected_loss(
+    model: Transformer, features: Tensor, labels: Tensor, smoothing: float
+) -> Tensor:
     """Returns what `label_loss` returns. Logits are computed for labels that are not padding, and
     not kept."""
     places = (labels.flatten() != PADDING).nonzero().squeeze(1)
@@ -87,7 +92,9 @@ class _ProjectedLoss(torch.autograd.Function):
     """Mean loss of the labels (M,) from x (M, K) in bfloat16, weight (V, K) and bias (V,)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> Tensor:
         """Computes the gradients too, part by part. Those of the smoothing are the same for all of
         the vocabulary, so they are subtracted at the end."""
         rounded, mean = weight.to(torch.bfloat16), weight.mean(0)
@@ -97,7 +104,10 @@ class _ProjectedLoss(torch.autograd.Function):
         for begin in range(0, len(x), _LOSS_ROWS):
             place = slice(begin, begin + _LOSS_ROWS)
             rows, label = _padded(x[place]), labels[place]
-            logits = functional.linear(rows, rounded, None if bias is None else bias.to(torch.bfloat16))  # (m, V)
+            # (m, V)
+            logits = functional.linear(
+                rows, rounded, None if bias is None else bias.to(torch.bfloat16)
+            )
             gradient = torch.softmax(logits, dim=1)
             at = torch.arange(len(label)), label
             distance = logits[at].float() - x[place].float() @ mean

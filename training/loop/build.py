@@ -24,8 +24,9 @@ from training.recipe import Recipe
 
 
 def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
-    """Returns the trainer of `recipe` on the shard in `folder`; `processes` make its batches, 0 for a thread of this one.
-    Raises RecipeError, OSError or ValueError if recipe and folder do not fit together."""
+    """Returns the trainer of `recipe` on the shard in `folder`; `processes` make its batches, 0 for
+    a thread of this one. Raises RecipeError, OSError or ValueError if recipe and folder do not fit
+    together."""
     rank, ranks = rank_and_world_size()
     torch.manual_seed(recipe.train.seed)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
@@ -36,7 +37,9 @@ def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
     shard = Shard.load(folder, "pairs")
     augmenter = build_augmenter(recipe, shard, processor)
     batch_tokens, multiple = recipe.train.batch_tokens // ranks, row_multiple()
-    batches = Batches(shard, recipe, ids, augmenter, batch_tokens, rank=rank, ranks=ranks, multiple=multiple)
+    batches = Batches(
+        shard, recipe, ids, augmenter, batch_tokens, rank=rank, ranks=ranks, multiple=multiple
+    )
     tags = {language: f">>{language}<<" for language in recipe.languages}
     tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
     validator = Validator(recipe, folder, model, tokenizer, ids)

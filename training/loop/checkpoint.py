@@ -1,4 +1,5 @@
-"""Checkpoints: the weights of a step and the state needed to resume training from it; initial weights of a finished model."""
+"""Checkpoints: the weights of a step and the state needed to resume training from it; initial
+weights of a finished model."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _STATE_FILE = "state.pt"
 class Progress:
     """Position of a training, saved with every checkpoint.
 
-    `index` is the next batch of `epoch`, `tokens` the target tokens trained on, `seconds` the training time.
+    `index` is the next batch of `epoch`, `tokens` the target tokens trained on, `seconds` the
+    training time.
     """
 
     step: int = 0
@@ -39,9 +41,14 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def save(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Progress, keep: int
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    progress: Progress,
+    keep: int,
 ) -> None:
-    """Writes the weights of this step, then the state needed to resume. Keeps the last `keep` weight files."""
+    """Writes the weights of this step, then the state needed to resume. Keeps the last `keep`
+    weight files."""
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     safetensors.torch.save_file(weights, _step_file(folder, progress.step))
     state = {
@@ -55,9 +62,13 @@ def save(
 
 
 def load(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], device: torch.device
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    device: torch.device,
 ) -> Progress | None:
-    """Loads the newest checkpoint in `folder` into `model` and `optimizers`. Returns None if there is no checkpoint."""
+    """Loads the newest checkpoint in `folder` into `model` and `optimizers`. Returns None if there
+    is no checkpoint."""
     if not checkpoints(folder) or not (folder / _STATE_FILE).exists():
         return None
     state = torch.load(folder / _STATE_FILE, map_location=device, weights_only=True)
@@ -70,7 +81,9 @@ def load(
 
 def read_progress(folder: Path) -> Progress:
     """Returns the progress of the newest checkpoint in `folder`."""
-    return Progress(**torch.load(folder / _STATE_FILE, map_location="cpu", weights_only=True)["progress"])
+    return Progress(
+        **torch.load(folder / _STATE_FILE, map_location="cpu", weights_only=True)["progress"]
+    )
 
 
 def start_from(folder: Path, model: nn.Module, tokenizer: Path) -> None:
@@ -81,13 +94,18 @@ def start_from(folder: Path, model: nn.Module, tokenizer: Path) -> None:
     try:
         served = read_folder(folder)
         if (served.path / served.tokenizer.source).read_bytes() != tokenizer.read_bytes():
-            raise RecipeError(f"[train] start: {folder.name} has another vocabulary; set [vocabulary] start to it too.")
+            raise RecipeError(
+                f"[train] start: {folder.name} has another vocabulary; set [vocabulary] start to "
+                "it too."
+            )
         weights = load_model(served).state_dict()
     except (FolderError, OSError) as error:
         raise RecipeError(f"[train] start: {error}") from None
     for name, tensor in model.state_dict().items():
         if name not in weights or weights[name].shape != tensor.shape:
-            raise RecipeError(f"[train] start: {name} has another shape in {folder.name} than in this recipe.")
+            raise RecipeError(
+                f"[train] start: {name} has another shape in {folder.name} than in this recipe."
+            )
     model.load_state_dict(weights)
 
 

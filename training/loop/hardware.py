@@ -19,8 +19,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is mapped anew, which took
-    most of the time on some machines."""
+    """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is
+    mapped anew, which took most of the time on some machines."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
@@ -30,7 +30,8 @@ def keep_freed_memory() -> None:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Returns this process's rank and the number of processes, which torchrun sets in the environment."""
+    """Returns this process's rank and the number of processes, which torchrun sets in the
+    environment."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -46,23 +47,27 @@ def training_device() -> torch.device:
 
 
 def has_bfloat16_products(device: torch.device) -> bool:
-    """Returns whether the device has bfloat16 multiplication in hardware: GPUs from compute capability 8.0. Other devices
-    emulate it, many times slower."""
+    """Returns whether the device has bfloat16 multiplication in hardware: GPUs from compute
+    capability 8.0. Other devices emulate it, many times slower."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.cpu._is_avx512_bf16_supported()
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Returns a context for bfloat16 matrix products; without that hardware for float16 on a GPU, for float32 on a CPU."""
+    """Returns a context for bfloat16 matrix products; without that hardware for float16 on a GPU,
+    for float32 on a CPU."""
     if device.type == "cpu":
         return BFloat16() if has_bfloat16_products(device) else nullcontext()
-    return torch.autocast(device.type, torch.bfloat16 if has_bfloat16_products(device) else torch.float16)
+    return torch.autocast(
+        device.type, torch.bfloat16 if has_bfloat16_products(device) else torch.float16
+    )
 
 
 def row_multiple() -> int:
-    """Returns what the number of sentences of a batch is a multiple of. oneDNN compiles code for each number of rows of
-    products in bfloat16 and keeps it, so few different numbers save time and memory."""
+    """Returns what the number of sentences of a batch is a multiple of. oneDNN compiles code for
+    each number of rows of products in bfloat16 and keeps it, so few different numbers save time and
+    memory."""
     return 16 if _bfloat16_on_cpu(training_device()) else 1
 
 
@@ -71,8 +76,11 @@ def _bfloat16_on_cpu(device: torch.device) -> bool:
 
 
 def gradient_scaler(device: torch.device) -> torch.amp.GradScaler:
-    """Returns the scaler of the loss, without which small gradients are 0 in float16. In other formats it does nothing."""
-    return torch.amp.GradScaler(device.type, enabled=device.type != "cpu" and not has_bfloat16_products(device))
+    """Returns the scaler of the loss, without which small gradients are 0 in float16. In other
+    formats it does nothing."""
+    return torch.amp.GradScaler(
+        device.type, enabled=device.type != "cpu" and not has_bfloat16_products(device)
+    )
 
 
 def label_loss_on(device: torch.device) -> LabelLoss:
@@ -81,10 +89,12 @@ def label_loss_on(device: torch.device) -> LabelLoss:
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
-    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled `label_loss`.
+    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled
+    `label_loss`.
 
-    All layers of a stack use the code compiled for its first layer, so this takes a fraction of the time that compiling the
-    whole model would take. `without_compilation` switches compiled code off.
+    All layers of a stack use the code compiled for its first layer, so this takes a fraction of the
+    time that compiling the whole model would take. `without_compilation` switches compiled code
+    off.
     """
     for layer in (*model.encoder, *model.decoder):
         if isinstance(layer, nn.Module):
@@ -94,6 +104,7 @@ def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
 
 
 def without_compilation() -> AbstractContextManager[Any]:
-    """Returns a context in which compiled layers run uncompiled, so that no code is compiled for a few validation batches."""
+    """Returns a context in which compiled layers run uncompiled, so that no code is compiled for a
+    few validation batches."""
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return stance

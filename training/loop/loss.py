@@ -16,26 +16,38 @@ LabelLoss = Callable[[Transformer, Tensor, Tensor, float], Tensor]
 
 
 def label_loss(model: Transformer, features: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Returns the mean loss in nats of the labels (B, T) that are not padding, from features (B, T, d_model)."""
+    """Returns the mean loss in nats of the labels (B, T) that are not padding, from features (B, T,
+    d_model)."""
     logits = model.logits(features).flatten(0, 1).float()  # (B * T, V)
-    return functional.cross_entropy(logits, labels.flatten(), label_smoothing=smoothing, ignore_index=PADDING)
+    return functional.cross_entropy(
+        logits, labels.flatten(), label_smoothing=smoothing, ignore_index=PADDING
+    )
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: float, loss: LabelLoss = label_loss, *, hidden_ends: float = 0.0
+    model: Transformer,
+    batch: Batch,
+    smoothing: float,
+    loss: LabelLoss = label_loss,
+    *,
+    hidden_ends: float = 0.0,
 ) -> Tensor:
-    """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats. The host does not wait for it.
+    """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats. The
+    host does not wait for it.
 
-    `hidden_ends` is the probability that the encoder cannot attend to a sentence's first token, and likewise its last.
+    `hidden_ends` is the probability that the encoder cannot attend to a sentence's first token, and
+    likewise its last.
     """
     mask, source = batch.source != PADDING, batch.source.clamp(min=0)
     visible = mask if hidden_ends == 0.0 else mask & ~_hidden(mask, hidden_ends)
-    features = model.decode(model.encode(source, visible), mask, batch.target[:, :-1].clamp(min=0))  # (B, T, d_model)
+    # (B, T, d_model)
+    features = model.decode(model.encode(source, visible), mask, batch.target[:, :-1].clamp(min=0))
     return loss(model, features, batch.target[:, 1:], smoothing)
 
 
 def _hidden(mask: Tensor, share: float) -> Tensor:
-    """Returns a mask (B, S) of the first and last tokens of `mask` (B, S), each with probability `share`."""
+    """Returns a mask (B, S) of the first and last tokens of `mask` (B, S), each with probability
+    `share`."""
     ends = torch.zeros_like(mask)
     ends[:, 0] = torch.rand(len(mask), device=mask.device) < share
     last = torch.rand(len(mask), 1, device=mask.device) < share

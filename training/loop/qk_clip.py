@@ -1,7 +1,8 @@
 """QK-clip (Kimi K2, 2025, section 2.1): limits the attention logits of each head.
 
-Updates of a fixed size make the weights of queries and keys grow without limit. The softmax then puts all weight on one
-position and passes no gradient. B batch, S source length, T target length, H heads, D head width.
+Updates of a fixed size make the weights of queries and keys grow without limit. The softmax then
+puts all weight on one position and passes no gradient. B batch, S source length, T target length, H
+heads, D head width.
 """
 
 from __future__ import annotations
@@ -24,20 +25,26 @@ _SENTENCES = 64
 class QKClip:
     """Limits attention logits to `bound`.
 
-    Scales the query and the key projection of every head whose largest logit exceeds `bound` by sqrt(bound / logit) each,
-    so that this logit becomes `bound`.
+    Scales the query and the key projection of every head whose largest logit exceeds `bound` by
+    sqrt(bound / logit) each, so that this logit becomes `bound`.
     """
 
     def __init__(self, model: Transformer, bound: float) -> None:
         self._model, self._bound = model, bound
-        self._attentions = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
+        self._attentions = {
+            name: part
+            for name, part in model.named_modules()
+            if isinstance(part, MultiHeadAttention)
+        }
 
     @torch.no_grad()
     def clip(self, batch: Batch) -> float:
-        """Measures the logits on the first sentences of `batch` and scales the heads. Returns the largest logit before."""
+        """Measures the logits on the first sentences of `batch` and scales the heads. Returns the
+        largest logit before."""
         logits = self.largest_logits(batch)
         for name, largest in logits.items():
-            factors = (self._bound / largest.clamp(min=self._bound)).sqrt()  # (H,), 1 within the bound
+            # (H,), 1 within the bound
+            factors = (self._bound / largest.clamp(min=self._bound)).sqrt()
             attention = self._attentions[name]
             for projection in (attention.query, attention.key):
                 width = projection.out_features // attention.heads
@@ -48,14 +55,19 @@ class QKClip:
 
     @torch.no_grad()
     def largest_logits(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns the largest absolute logit of each head (H,) for every attention, by its name in the model.
+        """Returns the largest absolute logit of each head (H,) for every attention, by its name in
+        the model.
 
         All pairs of positions that are not padding count, in the decoder also later positions.
         """
         source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES, :-1]
         source_mask, target_mask = source != PADDING, target != PADDING
         source, target = source.clamp(min=0), target.clamp(min=0)
-        projections = [part for attention in self._attentions.values() for part in (attention.query, attention.key)]
+        projections = [
+            part
+            for attention in self._attentions.values()
+            for part in (attention.query, attention.key)
+        ]
         with without_compilation(), recorded(projections) as passed:
             self._model.decode(self._model.encode(source, source_mask), source_mask, target)
         largest: dict[str, Tensor] = {}
@@ -64,6 +76,7 @@ class QKClip:
             keys = queries if name.endswith(".self_attention") else source_mask
             query = attention.split(passed[attention.query][1] * queries[..., None])  # (B, H, T, D)
             key = attention.split(passed[attention.key][1] * keys[..., None])  # (B, H, S, D)
-            logits = query.float() @ key.float().mT / math.sqrt(query.shape[-1])  # 0 if either position is padding
+            # 0 if either position is padding
+            logits = query.float() @ key.float().mT / math.sqrt(query.shape[-1])
             largest[name] = logits.abs().amax((0, 2, 3)).float()
         return largest

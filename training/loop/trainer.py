@@ -1,4 +1,5 @@
-"""The training loop: resumes from the newest checkpoint, logs lines of JSON, writes checkpoints and validates."""
+"""The training loop: resumes from the newest checkpoint, logs lines of JSON, writes checkpoints and
+validates."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ from training.recipe import TrainRecipe
 
 _LOG_STEPS = 20
 _CPU_PREFETCH, _GPU_PREFETCH = 4, 48
-"""Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is drawn."""
+"""Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is
+drawn."""
 Stream = Iterator[tuple[int, int, Batch]]
 """(epoch, index of the batch in the epoch, batch)."""
 
@@ -52,7 +54,8 @@ _BAR = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
 
 @dataclass(slots=True)
 class _Window:
-    """Sums of the steps since the last line of the log. The loss stays on the device until the line is written."""
+    """Sums of the steps since the last line of the log. The loss stays on the device until the line
+    is written."""
 
     loss: Tensor | float = 0.0
     tokens: int = 0
@@ -61,7 +64,8 @@ class _Window:
 
 
 class Trainer:
-    """Trains `model` on the endless `batches`, and writes log and checkpoints to `folder`. Resumes from a checkpoint there.
+    """Trains `model` on the endless `batches`, and writes log and checkpoints to `folder`. Resumes
+    from a checkpoint there.
 
     `validate` returns the log fields of a validation on a device.
     """
@@ -83,24 +87,39 @@ class Trainer:
         self.optimizers = build_optimizers(self.model, recipe)
         self._clip = QKClip(self.model, recipe.logit_bound) if recipe.logit_bound else None
         self.batches, self._validate = batches, validate
-        self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
+        self.progress = (
+            checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
+        )
         # The loop of a recurrence over positions would be compiled for each length.
         compiled = self._gpu and model.config.recurrence == "none"
-        self._label_loss: LabelLoss = compile_layers(self.model) if compiled else label_loss_on(self.device)
+        self._label_loss: LabelLoss = (
+            compile_layers(self.model) if compiled else label_loss_on(self.device)
+        )
         self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
     def run(self, until: float = 1.0) -> bool:
-        """Trains until this share of the recipe's steps or minutes is used up, of which a bar shows the whole, or until `stop`.
-        Then returns False."""
+        """Trains until this share of the recipe's steps or minutes is used up, of which a bar shows
+        the whole, or until `stop`. Then returns False."""
         recipe, progress = self.recipe, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
         self.model.train()
         # Ranks exchange their clocks, and a GPU is waited for, only where the log is written too.
         clock_steps = _LOG_STEPS if self._gpu or self.ranks > 1 else 1
-        bar = tqdm(total=1.0, initial=self._budget_used(), disable=self.rank > 0, mininterval=5.0, bar_format=_BAR)
-        with bar, closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
+        bar = tqdm(
+            total=1.0,
+            initial=self._budget_used(),
+            disable=self.rank > 0,
+            mininterval=5.0,
+            bar_format=_BAR,
+        )
+        with (
+            bar,
+            closing(
+                _ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)
+            ) as stream,
+        ):
             while self._budget_used() < until and not self._stopping:
                 self._step(stream)
                 if progress.step % clock_steps == 0:
@@ -120,15 +139,17 @@ class Trainer:
         return not self._stopping
 
     def stop(self) -> None:
-        """Makes `run` return soon with a checkpoint: after the current step, or where ranks exchange their clocks. A later run
-        resumes the schedule there."""
+        """Makes `run` return soon with a checkpoint: after the current step, or where ranks
+        exchange their clocks. A later run resumes the schedule there."""
         self._stop_requested = True
         self._stopping = self.ranks == 1
 
     def save(self) -> None:
         """Writes a checkpoint."""
         if self.rank == 0:
-            checkpoint.save(self.folder, self.model, self.optimizers, self.progress, self.recipe.keep)
+            checkpoint.save(
+                self.folder, self.model, self.optimizers, self.progress, self.recipe.keep
+            )
 
     def validate(self) -> None:
         """Logs what `validate` returns."""
@@ -138,9 +159,11 @@ class Trainer:
             self._log(scores)
 
     def _stream(self) -> Stream:
-        """Yields batches from the current progress on, in page-locked memory if a GPU reads them."""
+        """Yields batches from the current progress on, in page-locked memory if a GPU reads
+        them."""
         if self._gpu:
-            torch.cuda.set_device(self.device)  # the device is set per thread, and this runs in the thread of `_ahead`
+            # the device is set per thread, and this runs in the thread of `_ahead`
+            torch.cuda.set_device(self.device)
         for epoch, index, batch in self.batches.stream(self.progress.epoch, self.progress.index):
             yield epoch, index, batch.pinned() if self._gpu else batch
 
@@ -148,13 +171,23 @@ class Trainer:
         """Runs one optimiser step. On a GPU it is only queued; the host does not wait."""
         recipe, progress = self.recipe, self.progress
         self._rate = set_rates(
-            self.optimizers, recipe, self.model.config.d_model, progress.step + 1, self._budget_used()
+            self.optimizers,
+            recipe,
+            self.model.config.d_model,
+            progress.step + 1,
+            self._budget_used(),
         )
         progress.epoch, progress.index, batch = next(stream)
         progress.index += self.ranks
         smoothing, hidden_ends = recipe.label_smoothing, recipe.hidden_ends
         with autocast(self.device):
-            loss = batch_loss(self.model, batch.to(self.device), smoothing, self._label_loss, hidden_ends=hidden_ends)
+            loss = batch_loss(
+                self.model,
+                batch.to(self.device),
+                smoothing,
+                self._label_loss,
+                hidden_ends=hidden_ends,
+            )
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self._window.loss = self._window.loss + loss.detach() * batch.tokens
         self._window.tokens += batch.tokens
@@ -182,22 +215,25 @@ class Trainer:
                     distributed.broadcast(parameter.data, 0)
 
     def _synchronised(self, before: float, began: float) -> float:
-        """Waits for the device. Returns rank 0's seconds of training, `before` those of earlier runs, and takes over its stop
-        flag, so that all ranks use the same budget and stop together."""
+        """Waits for the device. Returns rank 0's seconds of training, `before` those of earlier
+        runs, and takes over its stop flag, so that all ranks use the same budget and stop
+        together."""
         if self._gpu:
             torch.cuda.current_stream(self.device).synchronize()
         seconds = before + time.monotonic() - began
         if self.ranks == 1:
             return seconds
-        shared = torch.tensor([seconds, float(self._stop_requested)], dtype=torch.float64, device=self.device)
+        shared = torch.tensor(
+            [seconds, float(self._stop_requested)], dtype=torch.float64, device=self.device
+        )
         distributed.broadcast(shared, 0)
         seconds, stopping = shared.tolist()
         self._stopping = stopping > 0.0
         return float(seconds)
 
     def _budget_used(self) -> float:
-        """Returns the used share of the budget: of the steps or of the minutes, whichever is larger. At most 1, also where
-        a run is resumed with a smaller budget than it has used."""
+        """Returns the used share of the budget: of the steps or of the minutes, whichever is
+        larger. At most 1, also where a run is resumed with a smaller budget than it has used."""
         recipe = self.recipe
         share = self.progress.step / recipe.steps
         if recipe.minutes is not None:
@@ -205,15 +241,19 @@ class Trainer:
         return min(1.0, share)
 
     def _log_window(self) -> str:
-        """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line. Returns
-        both as a text.
+        """Logs this rank's mean loss in nats and the target tokens per second of all ranks since
+        the last line. Returns both as a text.
 
         Every rank counts as much as this one.
         """
         window, self._window = self._window, _Window()
-        loss = float(window.loss) / max(1, window.tokens)  # waits for the device, so the time has all its work
+        # waits for the device, so the time has all its work
+        loss = float(window.loss) / max(1, window.tokens)
         seconds = time.monotonic() - window.began
-        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(window.tokens * self.ranks / seconds)}
+        values: dict[str, Any] = {
+            "loss": loss,
+            "tokens_per_second": round(window.tokens * self.ranks / seconds),
+        }
         if window.largest_logit is not None:
             values["largest_logit"] = round(window.largest_logit, 2)
         if self.rank == 0:
@@ -234,7 +274,8 @@ class Trainer:
 
 
 def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None, None]:
-    """Yields the endless `items`, computed up to `depth` ahead in a background thread. Its exceptions are raised here."""
+    """Yields the endless `items`, computed up to `depth` ahead in a background thread. Its
+    exceptions are raised here."""
     pool = ThreadPoolExecutor(1, "batches")
     waiting = deque(pool.submit(next, items) for _ in range(depth))
     try:

@@ -32,14 +32,26 @@ _LOSS_BATCHES = 8
 class Validator:
     """Measures `model` on the recipe's development files.
 
-    The loss uses the development shard in `folder`; without one it is left out. Raises OSError if a development file
-    cannot be read, so that this shows before training.
+    The loss uses the development shard in `folder`; without one it is left out. Raises OSError if a
+    development file cannot be read, so that this shows before training.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, model: Transformer, tokenizer: Tokenizer, ids: SpecialIds) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        ids: SpecialIds,
+    ) -> None:
         self._model, self._tokenizer = model, tokenizer
-        batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
-        # Their order is random. Batches of short sentences have many of them, so batches are counted.
+        batches = (
+            _development_batches(recipe, folder, ids)
+            if shard_file(folder, "development").exists()
+            else []
+        )
+        # Their order is random. Batches of short sentences have many of them, so batches are
+        # counted.
         self._batches = batches[:_LOSS_BATCHES]
         self._pairs = development_pairs(recipe)
 
@@ -53,11 +65,14 @@ class Validator:
                 with autocast(device):
                     scores["development_loss"] = perplexity_loss(self._model, batches)
             if self._pairs:
-                scores.update(self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS))
+                scores.update(
+                    self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS)
+                )
         return scores
 
     def _translation_scores(self, slots: int) -> dict[str, Any]:
-        """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""
+        """Returns BLEU and chrF of greedy translations, as the mean over directions and for each
+        direction."""
         backend = TorchBackend(self._model, min(slots, max(map(len, self._pairs.values()))))
         scores = {}
         for (source, target), pairs in self._pairs.items():
@@ -69,12 +84,15 @@ class Validator:
         return {
             "bleu": sum(item.bleu for item in scores.values()) / len(scores),
             "chrf": sum(item.chrf for item in scores.values()) / len(scores),
-            "directions": {way: [round(item.bleu, 2), round(item.chrf, 2)] for way, item in scores.items()},
+            "directions": {
+                way: [round(item.bleu, 2), round(item.chrf, 2)] for way, item in scores.items()
+            },
         }
 
 
 def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Returns for every direction (source text, reference) pairs: the first `validate_sentences` of each development file."""
+    """Returns for every direction (source text, reference) pairs: the first `validate_sentences` of
+    each development file."""
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for file in recipe.data.development:
         for pair in islice(read_pairs(Path(file)), recipe.train.validate_sentences):

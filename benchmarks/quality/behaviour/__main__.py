@@ -1,11 +1,13 @@
-"""Blind readings of the behaviour set, and of the sentences that new users type first (`--set first`).
+"""Blind readings of the behaviour set, and of the sentences that new users type first (`--set
+first`).
 
-python -m benchmarks.quality.behaviour sheets readings old=http://127.0.0.1:8001 new=http://127.0.0.1:8002
-python -m benchmarks.quality.behaviour grades readings
+python -m benchmarks.quality.behaviour sheets readings old=http://127.0.0.1:8001
+new=http://127.0.0.1:8002 python -m benchmarks.quality.behaviour grades readings
 
-`sheets` translates the set with every server and writes `readings/en-de.tsv` and so on; `key.json` there says who wrote what. A
-reader writes `readings/READER.en-de.txt` with a line `id<TAB>letters` per sentence, one letter per translation: r for right,
-u for understandable, w for wrong. `grades` counts them.
+`sheets` translates the set with every server and writes `readings/en-de.tsv` and so on; `key.json`
+there says who wrote what. A reader writes `readings/READER.en-de.txt` with a line `id<TAB>letters`
+per sentence, one letter per translation: r for right, u for understandable, w for wrong. `grades`
+counts them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "sheets":
-            write_sheets(options.folder, options.set, dict(system.split("=", 1) for system in options.systems))
+            write_sheets(
+                options.folder,
+                options.set,
+                dict(system.split("=", 1) for system in options.systems),
+            )
         else:
             print_grades(options.folder)
     except (ServerError, httpx.HTTPError, OSError, ValueError) as error:
@@ -46,11 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_sheets(folder: Path, name: str, systems: dict[str, str]) -> None:
-    """Translates the set `name` with the servers `systems[name]` (URLs). Writes the sheets, with the systems of each sentence in
-    random order, and the key: the systems by direction and id of a sentence."""
+    """Translates the set `name` with the servers `systems[name]` (URLs). Writes the sheets, with
+    the systems of each sentence in random order, and the key: the systems by direction and id of a
+    sentence."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
-        line.split("\t") for line in Path(__file__).with_name(f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+        line.split("\t")
+        for line in Path(__file__).with_name(f"{name}.tsv").read_text(encoding="utf-8").splitlines()
     ]
     key: dict[str, dict[str, list[str]]] = {}
     for source, target in DIRECTIONS:
@@ -67,22 +75,32 @@ def write_sheets(folder: Path, name: str, systems: dict[str, str]) -> None:
             for number, (line, order) in enumerate(zip(lines, orders, strict=True))
         ]
         (folder / f"{source}-{target}.tsv").write_text("".join(rows), encoding="utf-8")
-        key[f"{source}-{target}"] = {line[0]: order for line, order in zip(lines, orders, strict=True)}
-    (folder / "key.json").write_text(json.dumps(key, ensure_ascii=False, indent=1), encoding="utf-8")
+        key[f"{source}-{target}"] = {
+            line[0]: order for line, order in zip(lines, orders, strict=True)
+        }
+    (folder / "key.json").write_text(
+        json.dumps(key, ensure_ascii=False, indent=1), encoding="utf-8"
+    )
 
 
 def print_grades(folder: Path) -> None:
-    """Prints the counts of each reader and system per direction, and how often two readers agree. Raises ValueError."""
+    """Prints the counts of each reader and system per direction, and how often two readers agree.
+    Raises ValueError."""
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     table: list[list[object]] = []
     for direction, orders in key.items():
         readings = [
-            (path.name.split(".")[0], read_grades(path, orders)) for path in sorted(folder.glob(f"*.{direction}.txt"))
+            (path.name.split(".")[0], read_grades(path, orders))
+            for path in sorted(folder.glob(f"*.{direction}.txt"))
         ]
         for reader, letters in readings:
-            counts = Counter(zip((name for order in orders.values() for name in order), letters, strict=True))
+            counts = Counter(
+                zip((name for order in orders.values() for name in order), letters, strict=True)
+            )
             for system in sorted({name for name, _ in counts}):
-                table.append([direction, system, reader, *(counts[system, letter] for letter in GRADES)])
+                table.append(
+                    [direction, system, reader, *(counts[system, letter] for letter in GRADES)]
+                )
         if len(readings) == 2:
             same = sum(map(str.__eq__, readings[0][1], readings[1][1])) / len(readings[0][1])
             print(f"{direction}: the readers agree on {same:.0%}")
@@ -90,7 +108,8 @@ def print_grades(folder: Path) -> None:
 
 
 def read_grades(path: Path, orders: dict[str, list[str]]) -> str:
-    """Returns the letters of a reader for all sentences of a direction, in the order of the key. Raises ValueError."""
+    """Returns the letters of a reader for all sentences of a direction, in the order of the key.
+    Raises ValueError."""
     parts = [line.partition("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     letters = {id.strip(): grades.strip().lower() for id, _, grades in parts}
     for id, order in orders.items():
@@ -100,13 +119,17 @@ def read_grades(path: Path, orders: dict[str, list[str]]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.behaviour", description="Blind readings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.behaviour", description="Blind readings."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     sheets = commands.add_parser("sheets", help="translate the set and write sheets for readers")
     sheets.add_argument("folder", type=Path)
     sheets.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
     sheets.add_argument("systems", nargs="+", metavar="NAME=URL")
-    commands.add_parser("grades", help="count the grades of the readers").add_argument("folder", type=Path)
+    commands.add_parser("grades", help="count the grades of the readers").add_argument(
+        "folder", type=Path
+    )
     return parser
 
 

@@ -1,5 +1,5 @@
-"""The CPU backend: the interface of model.search on the compiled C++ code. Arguments are checked here before a pointer is
-passed. Imports no torch."""
+"""The CPU backend: the interface of model.search on the compiled C++ code. Arguments are checked
+here before a pointer is passed. Imports no torch."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ MOST_CAPTURES = 16
 MOST_HELD = 4
 """Forced passes that have begun (Engine::kHeld)."""
 PART_TOKENS, LEAST_ROWS, PART_WORK = 512, 32, 1 << 14
-"""Source tokens times encoder layers of a part of a forced pass; its least rows, and its rows times tokens that they read:
-about ten milliseconds each."""
+"""Source tokens times encoder layers of a part of a forced pass; its least rows, and its rows times
+tokens that they read: about ten milliseconds each."""
 Pair = tuple[Sequence[int], Sequence[int]]
 _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
@@ -62,8 +62,8 @@ def open_backend(
     precision: Precision,
     shortlist: ShortlistUse = "off",
 ) -> CpuBackend:
-    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's shortlist where they do not say
-    so themselves.
+    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's
+    shortlist where they do not say so themselves.
 
     Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
     """
@@ -92,11 +92,13 @@ def open_backend(
 
 
 class CpuBackend(ForcedPasses):
-    """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
+    """One model in one precision with its own threads and slots. Calls are serialised and release
+    the interpreter lock.
 
-    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is
-    added to embeddings. With a `shortlist` that `limits`, each row writes only tokens that its source allows, and its
-    forced ones, unless its Restriction says otherwise.
+    `tensors` are the Transformer's parameters by name, float32; `positions` is the table
+    (max_length, d_model) that is added to embeddings. With a `shortlist` that `limits`, each row
+    writes only tokens that its source allows, and its forced ones, unless its Restriction says
+    otherwise.
     """
 
     def __init__(
@@ -122,7 +124,8 @@ class CpuBackend(ForcedPasses):
         self._outputs: list[Float32] = []
         """The output projection of each layer's cross-attention, (H, D, d_model)."""
         self._key_shifts: list[Float32] = []
-        """What the int8 keys of each layer's cross-attention lack, (H, D): the same for every key, so no weight changes."""
+        """What the int8 keys of each layer's cross-attention lack, (H, D): the same for every key,
+        so no weight changes."""
         self._norms: dict[str, Float32] = {}
         """Gains and biases of the norms by name, as the C++ code has them."""
         self._library = library.load(path)
@@ -142,7 +145,8 @@ class CpuBackend(ForcedPasses):
         self._load(tensors, positions)
         self._shortlist, self._limits = shortlist, limits and shortlist is not None
         self._common: list[int] | None = None
-        """Numbers of the common lists in the C++ code, -1 for an empty one; None until they are needed."""
+        """Numbers of the common lists in the C++ code, -1 for an empty one; None until they are
+        needed."""
 
     @property
     def isa(self) -> Isa:
@@ -152,7 +156,8 @@ class CpuBackend(ForcedPasses):
 
     @property
     def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
+        """The digest of the shortlist that limits targets where nothing is asked for; "" if none
+        does."""
         return self._shortlist.digest if self._shortlist is not None and self._limits else ""
 
     def has_shortlist(self, digest: str) -> bool:
@@ -180,8 +185,8 @@ class CpuBackend(ForcedPasses):
         masked_heads: Sequence[HeadMask] = (),
         restrictions: Sequence[Restriction] = (),
     ) -> None:
-        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads
-        of each row, `restrictions` the tokens that it may have."""
+        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads`
+        has the masked heads of each row, `restrictions` the tokens that it may have."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -194,7 +199,14 @@ class CpuBackend(ForcedPasses):
         if len(set(slots)) != len(slots):
             raise ValueError("Slots of one prefill must be distinct.")
         masked = self._masked(masked_heads, len(sources))
-        self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
+        self._call(
+            "prefill",
+            len(sources),
+            address(where),
+            address(lengths),
+            address(tokens),
+            address(masked),
+        )
         restricted = restrictions or [Restriction()] * len(sources)
         for source, slot, restriction in zip(sources, slots, restricted, strict=True):
             common, own = self._allowed_by(restriction, source)
@@ -202,35 +214,46 @@ class CpuBackend(ForcedPasses):
                 self.restrict(slot, own, common)
 
     def _allowed_by(self, restriction: Restriction, source: Sequence[int]) -> tuple[int, Int32]:
-        """Returns the common list (-1 for none) and the own tokens of a target for `source`; neither where all tokens are
-        allowed. Raises ValueError for a shortlist that is not the model's."""
+        """Returns the common list (-1 for none) and the own tokens of a target for `source`;
+        neither where all tokens are allowed. Raises ValueError for a shortlist that is not the
+        model's."""
         digest, listed = restriction.shortlist, self._shortlist
         if digest and not self.has_shortlist(digest):
             raise ValueError(f"The model has no shortlist {digest}.")
         limited = self._limits if digest is None else bool(digest)
-        split = listed.split(source, self.end, restriction.forced) if limited and listed is not None else None
+        split = (
+            listed.split(source, self.end, restriction.forced)
+            if limited and listed is not None
+            else None
+        )
         if split is None or listed is None:
             return -1, _int32(())
         if self._common is None:
-            self._common = [self.add_common(tokens) if len(tokens) else -1 for tokens in listed.common()]
+            self._common = [
+                self.add_common(tokens) if len(tokens) else -1 for tokens in listed.common()
+            ]
         return self._common[split[0]], split[1]
 
     def add_common(self, tokens: Int32) -> int:
-        """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number for `restrict`."""
+        """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number
+        for `restrict`."""
         ids = self._allowed(tokens)
         self._call("add_common", address(ids), len(ids))
         self._commons += 1
         return self._commons - 1
 
     def restrict(self, slot: int, own: Int32, common: int = -1) -> None:
-        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common list that has none
-        of them. They have the whole probability; further candidates and forced tokens have the score -inf."""
+        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common
+        list that has none of them. They have the whole probability; further candidates and forced
+        tokens have the score -inf."""
         ids = self._allowed(own)
         self._check_slots([slot])
         self._call("restrict", slot, common, address(ids), len(ids))
 
     def _allowed(self, tokens: Int32) -> Int32:
-        if len(tokens) and (tokens[0] < 0 or tokens[-1] >= self.config.vocab_size or (np.diff(tokens) < 1).any()):
+        if len(tokens) and (
+            tokens[0] < 0 or tokens[-1] >= self.config.vocab_size or (np.diff(tokens) < 1).any()
+        ):
             raise ValueError("Allowed tokens must be ascending ids of the vocabulary.")
         return np.ascontiguousarray(tokens, dtype=np.int32)
 
@@ -242,12 +265,14 @@ class CpuBackend(ForcedPasses):
         forced: Sequence[int],
         capture: AttentionCapture | None = None,
     ) -> StepOutput:
-        """Advances each row by its token. Returns its `candidates` best next tokens, ties by lower id, a forced one in
-        column 0. `capture`, allowed for one row, receives the attention weights of its position."""
+        """Advances each row by its token. Returns its `candidates` best next tokens, ties by lower
+        id, a forced one in column 0. `capture`, allowed for one row, receives the attention weights
+        of its position."""
         rows, columns = len(slots), min(candidates, self.config.vocab_size)
         if len(tokens) != rows or len(forced) != rows:
             raise ValueError(
-                f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many."
+                f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be "
+                "equally many."
             )
         ids, scores, forced_scores = self._candidates(rows, columns)
         if rows:
@@ -264,15 +289,22 @@ class CpuBackend(ForcedPasses):
     def forced_steps(
         self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
     ) -> list[Float32]:
-        """Advances each slot by several known tokens in one pass, bit for bit as in single steps. Returns the
-        log-probabilities of each slot's forced tokens, one for each token read."""
+        """Advances each slot by several known tokens in one pass, bit for bit as in single steps.
+        Returns the log-probabilities of each slot's forced tokens, one for each token read."""
         lengths = _int32([len(read) for read in tokens])
         if len(slots) != len(lengths) or [len(written) for written in forced] != lengths.tolist():
             raise ValueError("forced_steps needs as many forced tokens as tokens for each slot.")
         if not len(slots):
             return []
-        if lengths.min() < 1 or lengths.max() > self.config.max_length or len(set(slots)) != len(slots):
-            raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
+        if (
+            lengths.min() < 1
+            or lengths.max() > self.config.max_length
+            or len(set(slots)) != len(slots)
+        ):
+            raise ValueError(
+                f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct "
+                "slots."
+            )
         where = self._slots(slots)
         fed, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
         self._check_forced(scored.tolist())
@@ -293,9 +325,10 @@ class CpuBackend(ForcedPasses):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns the attention weights and scores of a pair, as far as they are chosen. They are computed over the whole target
-        (teacher forcing), bit for bit as step by step with this `shortlist`. Yields between the parts of a long pass. No slot
-        changes. Raises ValueError as `attention_maps`, and RuntimeError where too many passes have begun."""
+        """Returns the attention weights and scores of a pair, as far as they are chosen. They are
+        computed over the whole target (teacher forcing), bit for bit as step by step with this
+        `shortlist`. Yields between the parts of a long pass. No slot changes. Raises ValueError as
+        `attention_maps`, and RuntimeError where too many passes have begun."""
         config = self.config
         check_pair(config, source, target)
         check_choice(config, choice)
@@ -309,7 +342,9 @@ class CpuBackend(ForcedPasses):
         if not choice.scores:
             shortlist = ""
         common, own = self._allowed_by(Restriction(shortlist, tuple(target)), source)
-        added = set(own.tolist()).difference(self._allowed_by(Restriction(shortlist), source)[1].tolist())
+        added = set(own.tolist()).difference(
+            self._allowed_by(Restriction(shortlist), source)[1].tolist()
+        )
         outside = tuple(place for place, token in enumerate(target) if token in added)
         arguments = (
             address(read), address(fed), address(masked), common, address(own), len(own), columns,
@@ -332,10 +367,17 @@ class CpuBackend(ForcedPasses):
             self._held.append(held)
         if not choice.scores:
             forced_scores, ids, scores = forced_scores[:0], ids[:0], scores[:0]
-        if capture.vectors is not None and vectors_of is not None and vectors_of[0] == "cross" and self._key_shifts:
+        if (
+            capture.vectors is not None
+            and vectors_of is not None
+            and vectors_of[0] == "cross"
+            and self._key_shifts
+        ):
             capture.vectors.key[:] += self._key_shifts[vectors_of[1]][vectors_of[2]]
         followed = choice.followed
-        gains = {} if followed is None else norm_parameters(config, followed, self._norms.__getitem__)
+        gains = (
+            {} if followed is None else norm_parameters(config, followed, self._norms.__getitem__)
+        )
         return AttentionMaps(
             capture.cross,
             capture.encoder,
@@ -353,8 +395,9 @@ class CpuBackend(ForcedPasses):
         )
 
     def soft_maps(self, pairs: Sequence[Pair], choice: MapChoice) -> list[AttentionMaps]:
-        """Returns the maps of several pairs as `attention_maps` without masked heads, computed as one batch.
-        The choice has neither scores nor maps of the encoder. Raises ValueError for invalid ids and lengths."""
+        """Returns the maps of several pairs as `attention_maps` without masked heads, computed as
+        one batch. The choice has neither scores nor maps of the encoder. Raises ValueError for
+        invalid ids and lengths."""
         config = self.config
         check_choice(config, choice)
         if choice.scores or choice.encoder != ():
@@ -366,14 +409,25 @@ class CpuBackend(ForcedPasses):
             maps += self._captured(pairs[first : first + MOST_CAPTURES], choice)
         return maps
 
-    def _captured(self, part: Sequence[Pair], choice: MapChoice, *, kept: bool = False) -> list[AttentionMaps]:
-        """Returns the maps of one call; the sources are those that `_read_words` kept, or are encoded."""
+    def _captured(
+        self, part: Sequence[Pair], choice: MapChoice, *, kept: bool = False
+    ) -> list[AttentionMaps]:
+        """Returns the maps of one call; the sources are those that `_read_words` kept, or are
+        encoded."""
         config = self.config
         captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
         addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
         read = _int32([*chain.from_iterable(source for source, _ in part)])
-        fed = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
-        self._call("capture", len(part), addresses.ctypes.data, None if kept else address(read), address(fed))
+        fed = _int32(
+            [*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)]
+        )
+        self._call(
+            "capture",
+            len(part),
+            addresses.ctypes.data,
+            None if kept else address(read),
+            address(fed),
+        )
         return [self._unscored(capture, choice) for capture in captures]
 
     def linked_maps(
@@ -383,8 +437,8 @@ class CpuBackend(ForcedPasses):
         sentences: Sequence[WordedSentence],
         wanted: Sequence[Sequence[int]],
     ) -> tuple[list[AttentionMaps], list[WordReading]]:
-        """Returns what `soft_maps` and `read_words` do, of two sentences for each pair. Sources that are the first of their
-        sentences are encoded once."""
+        """Returns what `soft_maps` and `read_words` do, of two sentences for each pair. Sources
+        that are the first of their sentences are encoded once."""
         sources = [tuple(source) for source, _ in pairs]
         if len(pairs) > MOST_CAPTURES or sources != [sentence.ids for sentence in sentences[::2]]:
             return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
@@ -409,12 +463,17 @@ class CpuBackend(ForcedPasses):
         )
 
     def read_words(
-        self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]], *, keep: bool = False
+        self,
+        sentences: Sequence[WordedSentence],
+        wanted: Sequence[Sequence[int]],
+        *,
+        keep: bool = False,
     ) -> list[WordReading]:
-        """Returns for each sentence the states after the last encoder layer (S, d_model), and for each word the
-        log-probabilities of its `wanted` tokens as first target token when cross-attention is restricted to that word. The
-        sentences are computed as one batch, and with `keep` the first of each two is kept for `_captured`. No slot changes.
-        Raises ValueError for invalid ids, lengths and words."""
+        """Returns for each sentence the states after the last encoder layer (S, d_model), and for
+        each word the log-probabilities of its `wanted` tokens as first target token when
+        cross-attention is restricted to that word. The sentences are computed as one batch, and
+        with `keep` the first of each two is kept for `_captured`. No slot changes. Raises
+        ValueError for invalid ids, lengths and words."""
         config = self.config
         for sentence, asked in zip(sentences, wanted, strict=True):
             check_words(config, sentence, asked)
@@ -425,7 +484,9 @@ class CpuBackend(ForcedPasses):
         states = np.empty((sum(size[0] for size in sizes), config.d_model), dtype=np.float32)
         scores = np.empty(sum(size[1] * size[2] for size in sizes), dtype=np.float32)
         read = _int32([*chain.from_iterable(sentence.ids for sentence in sentences)])
-        bounds = _int32([bound for sentence in sentences for word in sentence.words for bound in word])
+        bounds = _int32(
+            [bound for sentence in sentences for word in sentence.words for bound in word]
+        )
         tokens = _int32([*chain.from_iterable(wanted)])
         counts = _int32([*chain.from_iterable(sizes)])
         self._call(
@@ -443,10 +504,11 @@ class CpuBackend(ForcedPasses):
     def multi_step(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
     ) -> list[StepOutput]:
-        """Runs `steps` greedy steps, each row reading its own last token: ids and scores (B, 1) of each step.
+        """Runs `steps` greedy steps, each row reading its own last token: ids and scores (B, 1) of
+        each step.
 
-        A row stops after the end of sentence; its further outputs are undefined. `forbidden` tokens are not written, but
-        have their part of the distribution.
+        A row stops after the end of sentence; its further outputs are undefined. `forbidden` tokens
+        are not written, but have their part of the distribution.
         """
         rows, limit = len(slots), self.config.max_length
         if len(tokens) != rows or not 1 <= steps <= limit:
@@ -455,7 +517,9 @@ class CpuBackend(ForcedPasses):
         scores = np.empty((steps, rows), dtype=np.float32)
         where, read, never = self._slots(slots), _int32(tokens), _int32(sorted(set(forbidden)))
         if self.end in forbidden or len(never) >= self.config.vocab_size:
-            raise ValueError("Neither the end of sentence nor the whole vocabulary can be forbidden.")
+            raise ValueError(
+                "Neither the end of sentence nor the whole vocabulary can be forbidden."
+            )
         if rows:
             self._call(
                 "multi_step", rows, address(where), address(read), steps, self.end, address(never), len(never), address(ids),
@@ -465,15 +529,16 @@ class CpuBackend(ForcedPasses):
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Copies the rows: slot targets[i] continues from what slot origins[i] held before the call."""
+        """Copies the rows: slot targets[i] continues from what slot origins[i] held before the
+        call."""
         to, of = self._slots(targets), self._slots(origins)
         if len(to) != len(of) or len(set(targets)) != len(targets):
             raise ValueError("reorder needs one origin for each of its distinct targets.")
         self._call("reorder", len(to), address(to), address(of))
 
     def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
-        """Frees the rows of the slots and their pages. A row reads no position that it did not write: it does not
-        matter whether they are `broken`."""
+        """Frees the rows of the slots and their pages. A row reads no position that it did not
+        write: it does not matter whether they are `broken`."""
         where = self._slots(slots)
         self._call("free", len(where), address(where))
 
@@ -491,16 +556,29 @@ class CpuBackend(ForcedPasses):
         int8 = self.precision == "int8"
         if int8:
             tensors, shifts = for_int8(self.config, tensors, positions)
-            self._key_shifts = [shift.reshape(self.config.heads, self.config.head_dim) for shift in shifts]
+            self._key_shifts = [
+                shift.reshape(self.config.heads, self.config.head_dim) for shift in shifts
+            ]
         for name, parts, bias in linears(self.config, tensors):
-            weight = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32)
+            weight = np.ascontiguousarray(
+                parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32
+            )
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
             if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
-                raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
+                raise ValueError(
+                    f"The tensors of {name} do not have the shapes of a matrix and its bias."
+                )
             ranges = np.concatenate([row_ranges(part) for part in parts]) if int8 else None
             if name.endswith("cross_output"):
                 self._outputs.append(weight.T.reshape(self.config.heads, self.config.head_dim, -1))
-            self._call("linear", name.encode(), address(weight), address(ranges), address(offset), *weight.shape)
+            self._call(
+                "linear",
+                name.encode(),
+                address(weight),
+                address(ranges),
+                address(offset),
+                *weight.shape,
+            )
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)
             self._call("vector", name.encode(), address(values), values.size)
@@ -509,26 +587,39 @@ class CpuBackend(ForcedPasses):
         self._call("resolve")
 
     def _candidates(self, rows: int, columns: int) -> tuple[Int32, Float32, Float32]:
-        """Returns arrays for ids and scores (rows, columns) and for the scores of forced tokens (rows)."""
+        """Returns arrays for ids and scores (rows, columns) and for the scores of forced tokens
+        (rows)."""
         if columns < 1:
             raise ValueError("There must be at least 1 candidate.")
         shape = rows, columns
-        return np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32), np.empty(rows, dtype=np.float32)
+        return (
+            np.empty(shape, dtype=np.int32),
+            np.empty(shape, dtype=np.float32),
+            np.empty(rows, dtype=np.float32),
+        )
 
     def _check_forced(self, tokens: Sequence[int]) -> None:
         if max(tokens) >= self.config.vocab_size:
-            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+            raise ValueError(
+                f"A forced token is outside the vocabulary of {self.config.vocab_size}."
+            )
 
     def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
-        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H); None if no head is
-        masked."""
+        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H);
+        None if no head is masked."""
         if not any(masked_heads):
             return None
         if len(masked_heads) != rows:
             raise ValueError(f"{len(masked_heads)} masks for {rows} rows.")
         config = self.config
-        first = {"encoder": 0, "decoder": config.encoder_layers, "cross": config.encoder_layers + config.decoder_layers}
-        masked = np.zeros((rows, config.encoder_layers + 2 * config.decoder_layers, config.heads), dtype=np.uint8)
+        first = {
+            "encoder": 0,
+            "decoder": config.encoder_layers,
+            "cross": config.encoder_layers + config.decoder_layers,
+        }
+        masked = np.zeros(
+            (rows, config.encoder_layers + 2 * config.decoder_layers, config.heads), dtype=np.uint8
+        )
         for row, heads in enumerate(masked_heads):
             for kind, layer, head in heads:
                 check_head(config, (kind, layer, head))

@@ -1,4 +1,5 @@
-"""Declares the ctypes signatures of the C interface (csrc/api.cpp). Calls release the interpreter lock."""
+"""Declares the ctypes signatures of the C interface (csrc/api.cpp). Calls release the interpreter
+lock."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 UInt8 = NDArray[np.uint8]
 
-_INT32 = _FLOAT32 = c_void_p  # addresses from `address`: a typed ctypes pointer costs ten microseconds
+# addresses from `address`: a typed ctypes pointer costs ten microseconds
+_INT32 = _FLOAT32 = c_void_p
 _SIGNATURES = {
     "attentive_linear": (c_int, [c_void_p, c_char_p, _FLOAT32, _FLOAT32, _FLOAT32, c_int, c_int]),
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
@@ -22,7 +24,10 @@ _SIGNATURES = {
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),
     "attentive_add_common": (c_int, [c_void_p, _INT32, c_int]),
     "attentive_restrict": (c_int, [c_void_p, c_int, c_int, _INT32, c_int]),
-    "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),
+    "attentive_step": (
+        c_int,
+        [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p],
+    ),
     "attentive_forced_steps": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, _INT32, _FLOAT32]),
     "attentive_forced_decode": (
         c_int,
@@ -52,7 +57,8 @@ _SIGNATURES = {
 
 
 class CpuBackendError(RuntimeError):
-    """The C++ code rejected a call, or ran out of memory; the slots of that call must then be freed."""
+    """The C++ code rejected a call, or ran out of memory; the slots of that call must then be
+    freed."""
 
 
 @cache
@@ -66,5 +72,6 @@ def load(path: Path) -> CDLL:
 
 
 def address(array: Int32 | Float32 | UInt8 | None) -> int | None:
-    """Returns the address of a contiguous array, which the caller keeps alive; None for a null pointer."""
+    """Returns the address of a contiguous array, which the caller keeps alive; None for a null
+    pointer."""
     return None if array is None else array.ctypes.data

@@ -1,4 +1,5 @@
-"""The compiled library of an instruction set, and its compilation by `python -m model.backends.cpu build`."""
+"""The compiled library of an instruction set, and its compilation by `python -m model.backends.cpu
+build`."""
 
 from __future__ import annotations
 
@@ -14,10 +15,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from model.atomic_write import atomic_write
-from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, fastest_first, of_machine
+from model.backends.cpu.isa import (
+    CpuBackendUnavailable,
+    InstructionSet,
+    Isa,
+    available,
+    fastest_first,
+    of_machine,
+)
 
 COMMAND = "python -P -m model.backends.cpu build --isa auto"
-"""Compiles for the installed package: without -P, in a checkout, Python would take that of the checkout."""
+"""Compiles for the installed package: without -P, in a checkout, Python would take that of the
+checkout."""
 SOURCES = Path(__file__).parent / "csrc"
 """The folder of the sources and of what is compiled from them."""
 COMPILERS = ("g++", "c++", "clang++")
@@ -37,12 +46,16 @@ TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 
 
 def library(isa: Isa = "auto") -> Path:
-    """Returns the library of the fastest instruction set that is compiled and that this processor has,
-    or of `isa`. Raises CpuBackendUnavailable if there is none."""
-    compiled = [candidate for candidate in available(isa) if (SOURCES / library_name(candidate)).is_file()]
+    """Returns the library of the fastest instruction set that is compiled and that this processor
+    has, or of `isa`. Raises CpuBackendUnavailable if there is none."""
+    compiled = [
+        candidate for candidate in available(isa) if (SOURCES / library_name(candidate)).is_file()
+    ]
     if not compiled:
         raise CpuBackendUnavailable(f"The CPU backend is not compiled; `{COMMAND}` compiles it.")
-    return SOURCES / library_name(fastest_first(compiled, lambda candidate: SOURCES / trial_name(candidate))[0])
+    return SOURCES / library_name(
+        fastest_first(compiled, lambda candidate: SOURCES / trial_name(candidate))[0]
+    )
 
 
 def library_name(instructions: InstructionSet) -> str:
@@ -59,34 +72,44 @@ def source_files(trial: bool = False) -> list[Path]:
     """Returns the C++ sources and headers of the library, or of the trial program, sorted."""
     files = sorted([*SOURCES.rglob("*.cpp"), *SOURCES.rglob("*.h")])
     if trial:
-        return [path for path in files if path.relative_to(SOURCES).as_posix().startswith(TRIAL_SOURCES)]
+        return [
+            path for path in files if path.relative_to(SOURCES).as_posix().startswith(TRIAL_SOURCES)
+        ]
     return [path for path in files if path.parent.name != "trial"]
 
 
 def build(isa: Isa = "auto", folder: Path | None = None) -> Path:
-    """Returns the library of the fastest instruction set of this processor, or of `isa`, compiled into
-    `folder` (SOURCES) if it is not there. Where the compiler cannot compile the fastest one, it is the
-    next one. Raises CpuBackendUnavailable if the compiler can compile none."""
+    """Returns the library of the fastest instruction set of this processor, or of `isa`, compiled
+    into `folder` (SOURCES) if it is not there. Where the compiler cannot compile the fastest one,
+    it is the next one. Raises CpuBackendUnavailable if the compiler can compile none."""
     candidates, folder, refusal = available(isa), folder or SOURCES, None
     with locked(folder):
         for instructions in candidates if len(candidates) > 1 else []:
             with suppress(CpuBackendUnavailable):
                 build_trial(instructions, folder)
-        for instructions in fastest_first(candidates, lambda candidate: folder / trial_name(candidate)):
+        for instructions in fastest_first(
+            candidates, lambda candidate: folder / trial_name(candidate)
+        ):
             try:
                 return build_one(instructions, folder)
             except CpuBackendUnavailable as unavailable:
                 refusal = refusal or unavailable
-    raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
+    raise refusal or CpuBackendUnavailable(
+        "The CPU backend has no instruction set for this processor."
+    )
 
 
 def build_all(
-    folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None, machine: str = ""
+    folder: Path,
+    isa: Isa = "auto",
+    report: Callable[[str], object] = lambda text: None,
+    machine: str = "",
 ) -> list[Path]:
     """Compiles all instruction sets of this machine or of another `machine` with their trials, also
     those that its processor lacks, or only `isa`, for use elsewhere.
 
-    `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
+    `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable
+    if it can compile none.
     """
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_machine(isa, machine)
@@ -105,26 +128,32 @@ def build_all(
 
 
 def build_one(instructions: InstructionSet, folder: Path) -> Path:
-    """Returns the library for `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
+    """Returns the library for `instructions`, compiled if necessary. Raises
+    CpuBackendUnavailable."""
     flags = (*FLAGS, *instructions.compiler_flags, f"-I{SOURCES}")
     return compiled(folder / library_name(instructions), flags, source_files())
 
 
 def build_trial(instructions: InstructionSet, folder: Path) -> Path:
-    """Returns the trial program of `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
+    """Returns the trial program of `instructions`, compiled if necessary. Raises
+    CpuBackendUnavailable."""
     flags = (*TRIAL_FLAGS, *instructions.compiler_flags, f"-I{SOURCES}")
     return compiled(folder / trial_name(instructions), flags, source_files(trial=True))
 
 
 def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
-    """Returns `path`, compiled from the sources on up to four cores if there is no such file. Raises
-    CpuBackendUnavailable."""
+    """Returns `path`, compiled from the sources on up to four cores if there is no such file.
+    Raises CpuBackendUnavailable."""
     if path.is_file():
         return path
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)
     if compiler is None:
-        raise CpuBackendUnavailable("The CPU backend needs a C++ compiler (g++), or a wheel with its libraries.")
-    sys.stderr.write(f"Compiling {path.name} of the CPU backend, once for this version, for up to a minute.\n")
+        raise CpuBackendUnavailable(
+            "The CPU backend needs a C++ compiler (g++), or a wheel with its libraries."
+        )
+    sys.stderr.write(
+        f"Compiling {path.name} of the CPU backend, once for this version, for up to a minute.\n"
+    )
     units = [source for source in sources if source.suffix == ".cpp"]
     with tempfile.TemporaryDirectory() as scratch, atomic_write(path) as output:
         listed = Path(scratch) / "listed"
@@ -142,8 +171,8 @@ def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder, which is made if necessary, where its file system has locks. Raises
-    CpuBackendUnavailable if the block cannot write to it."""
+    """Holds the lock of a folder, which is made if necessary, where its file system has locks.
+    Raises CpuBackendUnavailable if the block cannot write to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
@@ -163,11 +192,15 @@ def _run(command: list[str], scratch: str) -> None:
     variables = os.environ | {"TMPDIR": scratch}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
     if done.returncode:
-        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+        first = next(
+            (line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200]
+        )
         raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")
 
 
-def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path], flags: Sequence[str]) -> str:
+def _file_name(
+    kind: str, instructions: InstructionSet, sources: Sequence[Path], flags: Sequence[str]
+) -> str:
     words = (*flags, *instructions.compiler_flags)
     digest = hashlib.sha256("\0".join(words).encode())
     for source in sources:

@@ -16,7 +16,8 @@ Isa = Literal["auto", "amx", "avx512", "avxvnni", "avx2", "neon-i8mm", "neon-dot
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _MACHINES = {"x86_64": "x86-64", "aarch64": "ARM64"}
-_HARDWARE_BITS = {"asimddp": (16, 20), "i8mm": (26, 13)}  # AT_HWCAP and AT_HWCAP2 of getauxval, and their bits
+# AT_HWCAP and AT_HWCAP2 of getauxval, and their bits
+_HARDWARE_BITS = {"asimddp": (16, 20), "i8mm": (26, 13)}
 
 
 class CpuBackendUnavailable(RuntimeError):
@@ -25,9 +26,10 @@ class CpuBackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """An instruction set: the required flags of the processor, as in /proc/cpuinfo, and the compiler flags. `machine`
-    is that of `platform.machine`. `tiles`: it uses the tile registers of AMX, for which a process needs the kernel's
-    permission; without a trial "auto" does not use it."""
+    """An instruction set: the required flags of the processor, as in /proc/cpuinfo, and the
+    compiler flags. `machine` is that of `platform.machine`. `tiles`: it uses the tile registers of
+    AMX, for which a process needs the kernel's permission; without a trial "auto" does not use
+    it."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
@@ -38,7 +40,15 @@ class InstructionSet:
 
 _AVX2 = ("avx2", "fma")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
-_AVX512_OPTIONS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma")
+_AVX512_OPTIONS = (
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512dq",
+    "-mavx512vl",
+    "-mavx512vnni",
+    "-mavx2",
+    "-mfma",
+)
 INSTRUCTION_SETS = (
     InstructionSet(
         "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True,
@@ -57,36 +67,46 @@ def check_platform() -> None:
     system, machine = platform.system(), platform.machine()
     if system != "Linux" or machine not in _MACHINES:
         raise CpuBackendUnavailable(
-            f"The CPU backend needs Linux on x86-64 or ARM64; on {system} {machine} PyTorch decodes, slower."
+            f"The CPU backend needs Linux on x86-64 or ARM64; on {system} {machine} PyTorch "
+            "decodes, slower."
         )
 
 
 def of_machine(isa: Isa = "auto", machine: str = "") -> list[InstructionSet]:
-    """Returns the instruction sets for this machine, or for another `machine`, newest first, whether or not its processor
-    has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
+    """Returns the instruction sets for this machine, or for another `machine`, newest first,
+    whether or not its processor has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is
+    for other machines."""
     check_platform()
     machine = machine or platform.machine()
     sets = [
-        candidate for candidate in INSTRUCTION_SETS if candidate.machine == machine and isa in ("auto", candidate.name)
+        candidate
+        for candidate in INSTRUCTION_SETS
+        if candidate.machine == machine and isa in ("auto", candidate.name)
     ]
     if not sets:
-        other = next(_MACHINES[candidate.machine] for candidate in INSTRUCTION_SETS if candidate.name == isa)
+        other = next(
+            _MACHINES[candidate.machine] for candidate in INSTRUCTION_SETS if candidate.name == isa
+        )
         raise CpuBackendUnavailable(
-            f"The instruction set {isa} needs a processor with {other} and this one has {_MACHINES[machine]}; here "
+            f"The instruction set {isa} needs a processor with {other} and this one has "
+            f"{_MACHINES[machine]}; here "
             "PyTorch decodes."
         )
     return sets
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets of this processor, newest first, or only `isa`. Raises CpuBackendUnavailable if
-    none. Asks the kernel for permission to use AMX if the processor has it."""
+    """Returns the instruction sets of this processor, newest first, or only `isa`. Raises
+    CpuBackendUnavailable if none. Asks the kernel for permission to use AMX if the processor has
+    it."""
     wanted = of_machine(isa)
     flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
     possible = [candidate for candidate in wanted if flags.issuperset(candidate.cpu_flags)]
     permitted = [candidate for candidate in possible if not candidate.tiles or _tiles_permitted()]
     if possible and not permitted:
-        raise CpuBackendUnavailable("The kernel does not permit AMX in this process; here PyTorch decodes.")
+        raise CpuBackendUnavailable(
+            "The kernel does not permit AMX in this process; here PyTorch decodes."
+        )
     if not permitted:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
         raise CpuBackendUnavailable(
@@ -97,20 +117,25 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
 
 def _cpu_info_flags() -> set[str]:
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    return set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
+    return set(
+        next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+    )
 
 
 def _hardware_flags() -> set[str]:
-    """Returns the features of an ARM processor from the kernel; in an emulator those of the emulated processor."""
+    """Returns the features of an ARM processor from the kernel; in an emulator those of the
+    emulated processor."""
     getauxval = ctypes.CDLL(None).getauxval
     getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
     return {name for name, (kind, bit) in _HARDWARE_BITS.items() if getauxval(kind) >> bit & 1}
 
 
 def _tiles_permitted() -> bool:
-    """Asks the kernel to let all threads of this process use the tile registers (arch_prctl, ARCH_REQ_XCOMP_PERM).
+    """Asks the kernel to let all threads of this process use the tile registers (arch_prctl,
+    ARCH_REQ_XCOMP_PERM).
 
-    A kernel before 5.16 or a filter of system calls refuses. So does a thread whose signal stack is too small for them.
+    A kernel before 5.16 or a filter of system calls refuses. So does a thread whose signal stack is
+    too small for them.
     """
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     arguments = map(ctypes.c_long, (arch_prctl, request_permission, tile_data))
@@ -123,11 +148,16 @@ TRIAL_SECONDS = 20
 def fastest_first(
     candidates: Sequence[InstructionSet], program: Callable[[InstructionSet], Path]
 ) -> list[InstructionSet]:
-    """Returns the candidates whose products are right, fastest first, as their trial programs say. A single one is not tried.
-    Without a result it returns the candidates that need none: those without tiles, in their order."""
+    """Returns the candidates whose products are right, fastest first, as their trial programs say.
+    A single one is not tried. Without a result it returns the candidates that need none: those
+    without tiles, in their order."""
     if len(candidates) == 1:
         return list(candidates)
-    times = {candidate.name: time for candidate in candidates if (time := _nanoseconds(program(candidate))) is not None}
+    times = {
+        candidate.name: time
+        for candidate in candidates
+        if (time := _nanoseconds(program(candidate))) is not None
+    }
     tried = [candidate for candidate in candidates if candidate.name in times]
     tried.sort(key=lambda candidate: times[candidate.name])
     return tried or [candidate for candidate in candidates if not candidate.tiles]
@@ -135,10 +165,12 @@ def fastest_first(
 
 @cache
 def _nanoseconds(program: Path) -> float | None:
-    """Returns what a trial program measured, once in this process, or None if it is not there, a bit differs or it does not
-    run."""
+    """Returns what a trial program measured, once in this process, or None if it is not there, a
+    bit differs or it does not run."""
     try:
-        done = subprocess.run([program], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False)
+        done = subprocess.run(
+            [program], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
+        )
         return float(done.stdout) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None

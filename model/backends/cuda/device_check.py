@@ -6,6 +6,7 @@ import torch
 
 
 def check_device(device: torch.device | str) -> None:
-    """Raises the error of a GPU that is broken: after an illegal address, say, every further call of the process fails. Waits
-    for the present stream only, because another thread may be capturing on the device."""
+    """Raises the error of a GPU that is broken: after an illegal address, say, every further call
+    of the process fails. Waits for the present stream only, because another thread may be capturing
+    on the device."""
     torch.cuda.current_stream(device).synchronize()

@@ -1,5 +1,5 @@
-"""The decode step of a Transformer in few kernels, which CUDA graphs capture, and these kernels in PyTorch for where Triton
-cannot be used."""
+"""The decode step of a Transformer in few kernels, which CUDA graphs capture, and these kernels in
+PyTorch for where Triton cannot be used."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 AddNorm = Callable[[Tensor, Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 Choose = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 _ALIGNED = 64
-"""The projection has a multiple of this number of rows: matrix products of other sizes run without tensor cores."""
+"""The projection has a multiple of this number of rows: matrix products of other sizes run without
+tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotKernels:
-    """The kernels of a step beside matrix products; kernels.py documents each. `name` says whose they are."""
+    """The kernels of a step beside matrix products; kernels.py documents each. `name` says whose
+    they are."""
 
     name: str
     attend_self: Attend
@@ -36,8 +38,8 @@ class SlotKernels:
 class FusedStep:
     """A step of all R slots of `cache`.
 
-    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads
-    only each row's own positions.
+    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and
+    attention reads only each row's own positions.
     """
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
@@ -47,7 +49,9 @@ class FusedStep:
         self._pre = config.norm == "pre"
         self._relu = config.activation == "relu"
         with torch.no_grad():
-            self._joined = [() if layer.recurrence else _joined(layer.self_attention) for layer in self._layers]
+            self._joined = [
+                () if layer.recurrence else _joined(layer.self_attention) for layer in self._layers
+            ]
             self._projection, self._output_bias = _padded_projection(transformer)
         norms = [
             residual.norm
@@ -113,27 +117,37 @@ def _joined(attention: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _padded_projection(transformer: Transformer) -> tuple[Tensor, Tensor | None]:
-    """Returns the weight and the bias of the output projection with rows of zeros up to a multiple of _ALIGNED. The model's
-    own weight becomes a view of it."""
+    """Returns the weight and the bias of the output projection with rows of zeros up to a multiple
+    of _ALIGNED. The model's own weight becomes a view of it."""
     config = transformer.config
-    parameter = transformer.embedding.weight if config.tied_embeddings else transformer.projection.weight
+    parameter = (
+        transformer.embedding.weight if config.tied_embeddings else transformer.projection.weight
+    )
     padding = -config.vocab_size % _ALIGNED
     padded = functional.pad(parameter, (0, 0, 0, padding))
     parameter.data = padded[: config.vocab_size]
-    return padded, functional.pad(transformer.output_bias, (0, padding)) if config.output_bias else None
+    return padded, functional.pad(
+        transformer.output_bias, (0, padding)
+    ) if config.output_bias else None
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
     """See kernels.attend."""
     rows, heads, room, width = keys.shape
     time = torch.arange(room, device=keys.device)
-    keys, values = (stored[places.expand(-1, room), :, time].transpose(1, 2) for stored in (keys, values))
+    keys, values = (
+        stored[places.expand(-1, room), :, time].transpose(1, 2) for stored in (keys, values)
+    )
     mask = (time < lengths[:, None])[:, None, None]  # (R, 1, 1, T)
-    context = functional.scaled_dot_product_attention(query.view(rows, heads, 1, width), keys, values, attn_mask=mask)
+    context = functional.scaled_dot_product_attention(
+        query.view(rows, heads, 1, width), keys, values, attn_mask=mask
+    )
     return context.reshape(rows, heads * width)
 
 
-def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+def attend_self(
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor
+) -> Tensor:
     """See kernels.attend_self."""
     rows, heads, _, width = keys.shape
     query, key, value = qkv.chunk(3, dim=1)
@@ -143,7 +157,9 @@ def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, plac
     return attend(query, keys, values, lengths + 1, places)
 
 
-def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+def add_norm(
+    x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
     """See kernels.add_norm."""
     total = x + added
     return total, functional.layer_norm(total, x.shape[1:], weight, bias, epsilon)
@@ -154,7 +170,9 @@ def choose(logits: Tensor, forced: Tensor, barred: Tensor, tokens: Tensor) -> Te
     scores = torch.log_softmax(logits.float(), dim=-1)
     best, ids = (scores + barred).max(dim=-1)
     tokens.copy_(ids)
-    return torch.stack([ids.double(), best.double(), scores.gather(1, forced[:, None])[:, 0].double()], dim=1)
+    return torch.stack(
+        [ids.double(), best.double(), scores.gather(1, forced[:, None])[:, 0].double()], dim=1
+    )
 
 
 KERNELS = SlotKernels("torch", attend_self, attend, add_norm, choose)

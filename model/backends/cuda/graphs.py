@@ -1,14 +1,15 @@
 """The CUDA backend: decode steps of fixed shape, replayed from CUDA graphs.
 
-- A step always computes all R slots, also inactive ones. Products of other shapes may sum in another order; with one
-  shape a row's result does not depend on the other rows.
-- Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths. With the Triton
-  kernels each row reads only its own positions.
-- Next tokens are selected on the device, for greedy rows in every step, also beside beams: a row's token and score do not
-  depend on what the others need. Several greedy steps run without returning to the host.
+- A step always computes all R slots, also inactive ones. Products of other shapes may sum in
+  another order; with one shape a row's result does not depend on the other rows.
+- Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths.
+  With the Triton kernels each row reads only its own positions.
+- Next tokens are selected on the device, for greedy rows in every step, also beside beams: a row's
+  token and score do not depend on what the others need. Several greedy steps run without returning
+  to the host.
 
-A graph is captured at the third use of its number of candidates and replayed from then on. Without capture (on a CPU) the
-same steps run operation by operation.
+A graph is captured at the third use of its number of candidates and replayed from then on. Without
+capture (on a CPU) the same steps run operation by operation.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _MIN_ENCODED = 2048
 _CANDIDATES = (1, 8, 16, 64)
 _WARM_UP = 2
 _GRAPHS = threading.Lock()
-"""Held by captures, replays and the release of graphs: another model may be loading in another thread, and no graph runs
-while memory that it may use changes hands."""
+"""Held by captures, replays and the release of graphs: another model may be loading in another
+thread, and no graph runs while memory that it may use changes hands."""
 _streams: dict[torch.device, torch.cuda.Stream] = {}
-"""The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one for each capture may be
-one that copies or encodes."""
+"""The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one
+for each capture may be one that copies or encodes."""
 
 
 class GraphedBackend(TorchBackend):
@@ -100,17 +101,23 @@ class GraphedBackend(TorchBackend):
         if any(masked_heads) or self.device.type == "cpu":
             super().prefill(sources, slots, masked_heads)
             return
-        # Small products sum in another order than large ones: padding rows make every batch a large one.
+        # Small products sum in another order than large ones: padding rows make every batch a large
+        # one.
         pad = self.transformer.config.pad_id
         filling = [[pad]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
         ids, mask = pad_ids([*sources, *filling], pad, self.device)
         for slot in slots:
             self._set_mask(slot, ())
         memory = self.transformer.encode(ids, mask)
-        self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
+        self.transformer.write_cross(
+            memory, [len(source) for source in sources], self.cache, list(slots)
+        )
 
-    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
-        """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> StepOutput:
+        """Advances each row by its token. Returns the `candidates` most probable next tokens of
+        each row."""
         self._forbid(())
         return self._queue(slots, tokens, [candidates] * len(slots), forced, 1)()[0]
 
@@ -136,7 +143,8 @@ class GraphedBackend(TorchBackend):
         """Ends the graphs; Python frees the other memory."""
         self._release()
 
-    # -- parts ---------------------------------------------------------------------------------------------------------
+    # -- parts
+    # ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def _queue(
@@ -149,7 +157,9 @@ class GraphedBackend(TorchBackend):
     ) -> Callable[[], list[StepOutput]]:
         # Rows that pause write to their next position too.
         rows, lengths = np.array(slots), self.cache.lengths
-        longest = max(lengths[rows].max() + steps, lengths.max() + 1, self.cache.source_lengths[rows].max())
+        longest = max(
+            lengths[rows].max() + steps, lengths.max() + 1, self.cache.source_lengths[rows].max()
+        )
         self._room(int(longest))
         most = max(candidates)
         width = next((c for c in _CANDIDATES if c >= most), most)
@@ -163,17 +173,30 @@ class GraphedBackend(TorchBackend):
             self.cache.settle(rows)
         self._send(rows, np.array(tokens), np.array(forced), moves=width > 1)
         with _GRAPHS:
-            results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 3 + 2 C)
+            # (steps, R, 3 + 2 C)
+            results = torch.stack([self._once(width, gates) for _ in range(steps)])
         results = results.to("cpu", non_blocking=True)
-        copied = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
+        copied = (
+            torch.cuda.current_stream(self.device).record_event()
+            if self.device.type == "cuda"
+            else None
+        )
         lengths[rows] += steps
 
         def read() -> list[StepOutput]:
             if copied is not None:
                 copied.synchronize()
             copy = results.numpy()[:, rows]
-            chosen, wanted, likeliest = copy[:, :, :2], copy[:, :, 2].astype(np.float32), copy[:, :, 3:]
-            pairs = likeliest.reshape(*copy.shape[:2], 2, -1)[..., :most] if most > 1 else chosen[..., None]
+            chosen, wanted, likeliest = (
+                copy[:, :, :2],
+                copy[:, :, 2].astype(np.float32),
+                copy[:, :, 3:],
+            )
+            pairs = (
+                likeliest.reshape(*copy.shape[:2], 2, -1)[..., :most]
+                if most > 1
+                else chosen[..., None]
+            )
             alone = np.equal(candidates, 1)
             pairs[:, alone, :, :1] = chosen[:, alone, :, None]
             ids, scores = pairs[:, :, 0].astype(np.int64), pairs[:, :, 1].astype(np.float32)
@@ -191,9 +214,10 @@ class GraphedBackend(TorchBackend):
         return result.clone()  # the next replay overwrites it
 
     def _compute(self, candidates: int, gates: HeadGates | None) -> Tensor:
-        """Computes one step. No shape depends on the data, and nothing is copied to the host. Returns (R, 3 + 2 C) in float64,
-        which holds ids and scores exactly: the chosen token, its log-probability, that of the forced token, and the ids and
-        log-probabilities of C candidates, or nothing more (R, 3) where C is 1."""
+        """Computes one step. No shape depends on the data, and nothing is copied to the host.
+        Returns (R, 3 + 2 C) in float64, which holds ids and scores exactly: the chosen token, its
+        log-probability, that of the forced token, and the ids and log-probabilities of C
+        candidates, or nothing more (R, 3) where C is 1."""
         if candidates > 1:
             self.cache.follow(self._parents)
         logits = self._fused.logits(self._tokens, gates)  # (R, V)
@@ -208,11 +232,13 @@ class GraphedBackend(TorchBackend):
         if tokens != self._forbidden:
             self._forbidden = tokens
             self._barred.zero_()
-            self._barred.index_fill_(0, to_device(torch.tensor(tokens, dtype=torch.long), self.device), -math.inf)
+            self._barred.index_fill_(
+                0, to_device(torch.tensor(tokens, dtype=torch.long), self.device), -math.inf
+            )
 
     def _try_to_capture(self, candidates: int) -> None:
-        """Captures a step. One whose capture fails is computed operation by operation from then on. Raises the error of
-        a device that is broken."""
+        """Captures a step. One whose capture fails is computed operation by operation from then on.
+        Raises the error of a device that is broken."""
         inputs = self._inputs.clone()  # a capture also chooses tokens
         try:
             with _GRAPHS:
@@ -220,7 +246,10 @@ class GraphedBackend(TorchBackend):
         except Exception as error:  # noqa: BLE001  a capture may raise anything
             self._uncaptured.add(candidates)
             log.warning(
-                "steps with %s candidates are not captured: %s: %s", candidates, type(error).__name__, str(error)[:200]
+                "steps with %s candidates are not captured: %s: %s",
+                candidates,
+                type(error).__name__,
+                str(error)[:200],
             )
             check_device(self.device)
         self._inputs.copy_(inputs)
@@ -232,8 +261,9 @@ class GraphedBackend(TorchBackend):
         stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
         current = torch.cuda.current_stream(self.device)
         stream.wait_stream(current)
-        # cuBLAS keeps a workspace for each stream, and the end of any graph frees that of its stream (PyTorch issue 193402).
-        # So each capture starts without one and takes its own from the pool of its model, as in Inductor.
+        # cuBLAS keeps a workspace for each stream, and the end of any graph frees that of its
+        # stream (PyTorch issue 193402). So each capture starts without one and takes its own from
+        # the pool of its model, as in Inductor.
         clear_workspaces = torch._C._cuda_clearCublasWorkspaces  # type: ignore[attr-defined, unused-ignore]
         clear_workspaces()
         with torch.cuda.stream(stream):
@@ -244,16 +274,19 @@ class GraphedBackend(TorchBackend):
         graph = torch.cuda.CUDAGraph()
         clear_workspaces()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
+            with torch.cuda.graph(
+                graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"
+            ):
                 result = self._compute(candidates, None)
         finally:
-            torch.cuda.set_stream(current)  # PyTorch leaves a thread on the stream of a capture that failed
+            # PyTorch leaves a thread on the stream of a capture that failed
+            torch.cuda.set_stream(current)
             clear_workspaces()
         self._graphs[candidates] = graph, result
 
     def _send(self, rows: Slots, tokens: Slots, forced: Slots, *, moves: bool) -> None:
-        """Copies tokens, forced tokens, active slots and the `moves` of a beam search to the device. Rows with a token of -1
-        keep theirs."""
+        """Copies tokens, forced tokens, active slots and the `moves` of a beam search to the
+        device. Rows with a token of -1 keep theirs."""
         sent = np.zeros((4, self._rows), dtype=np.int64)
         sent[0, rows], sent[1, rows], sent[2, rows] = tokens, np.maximum(0, forced), 1
         if moves:
@@ -261,13 +294,15 @@ class GraphedBackend(TorchBackend):
         inputs = torch.from_numpy(sent)
         chosen = self._tokens.clone() if tokens.min() < 0 else None
         # From page-locked memory, without waiting. Earlier steps may still have to read theirs.
-        self._inputs.copy_(inputs.pin_memory() if self.device.type == "cuda" else inputs, non_blocking=True)
+        self._inputs.copy_(
+            inputs.pin_memory() if self.device.type == "cuda" else inputs, non_blocking=True
+        )
         if chosen is not None:
             torch.where(self._tokens < 0, chosen, self._tokens, out=self._tokens)
 
     def _room(self, positions: int) -> None:
-        """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees memory: they hold
-        addresses."""
+        """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees
+        memory: they hold addresses."""
         if positions > self.cache.room:
             self._release()
             self.cache.ensure(positions)

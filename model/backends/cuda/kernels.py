@@ -1,7 +1,9 @@
-"""Triton kernels of a decode step: attention of one query per slot, residual sum with LayerNorm, selection of tokens.
+"""Triton kernels of a decode step: attention of one query per slot, residual sum with LayerNorm,
+selection of tokens.
 
-Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few microseconds each)
-would take most of a step. All compute in float32 and round once, to the type of the tensors.
+Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few
+microseconds each) would take most of a step. All compute in float32 and round once, to the type of
+the tensors.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def _attend(  # type: ignore[no-untyped-def]
         mask = valid[:, None] & inside[None, :]
         slot = tl.load(places + row * p_row + time * p_time, mask=valid, other=0)
         at = slot[:, None] * k_row + head * k_head + time[:, None] * k_time + feature[None, :]
-        scores = tl.sum(tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * q[None, :], axis=1)
+        scores = tl.sum(
+            tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * q[None, :], axis=1
+        )
         scores = tl.where(valid, scores, -float("inf"))
         new_maximum = tl.maximum(maximum, tl.max(scores, axis=0))
         rescale = tl.exp(maximum - new_maximum)
@@ -62,7 +66,11 @@ def _attend(  # type: ignore[no-untyped-def]
         accumulated = accumulated * rescale + tl.sum(weights[:, None] * v, axis=0)
         denominator = denominator * rescale + tl.sum(weights, axis=0)
         maximum = new_maximum
-    tl.store(output + row * o_row + here, (accumulated / denominator).to(output.dtype.element_ty), mask=inside)
+    tl.store(
+        output + row * o_row + here,
+        (accumulated / denominator).to(output.dtype.element_ty),
+        mask=inside,
+    )
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -81,7 +89,9 @@ def _add_norm(  # type: ignore[no-untyped-def]
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=0) / width + epsilon)
     factor = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
     shift = tl.load(bias + feature, mask=inside, other=0.0).to(tl.float32)
-    tl.store(normed + at, (centred * scale * factor + shift).to(normed.dtype.element_ty), mask=inside)
+    tl.store(
+        normed + at, (centred * scale * factor + shift).to(normed.dtype.element_ty), mask=inside
+    )
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -93,7 +103,8 @@ def _choose(  # type: ignore[no-untyped-def]
     lane = tl.arange(0, block)
     top = tl.full([block], -float("inf"), dtype=tl.float32)
     total = tl.zeros([block], dtype=tl.float32)
-    allowed = tl.full([block], -float("inf"), dtype=tl.float32)  # the highest score of a token that is not barred
+    # the highest score of a token that is not barred
+    allowed = tl.full([block], -float("inf"), dtype=tl.float32)
     found = tl.zeros([block], dtype=tl.int32)
     for start in range(0, vocabulary, block):
         token = start + lane
@@ -120,44 +131,74 @@ def _choose(  # type: ignore[no-untyped-def]
     tl.store(chosen + 3 * row + 2, (tl.load(at + asked).to(tl.float32) - mass).to(tl.float64))
 
 
-def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+def attend_self(
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor
+) -> Tensor:
     """Self-attention of one step: qkv (R, 3 H D), keys and values (R, H, T, D) -> (R, H D).
 
-    Appends the key and value of this step to the `lengths[r]` positions of each row r, which are stored in the rows
-    places[r] (T,) of keys and values.
+    Appends the key and value of this step to the `lengths[r]` positions of each row r, which are
+    stored in the rows places[r] (T,) of keys and values.
     """
     rows, heads, _, width = keys.shape
-    query, key, value = qkv[:, : heads * width], qkv[:, heads * width : 2 * heads * width], qkv[:, 2 * heads * width :]
-    return _launch(query, key, value, keys, values, lengths, places, (rows, heads, width), writes=True)
+    query, key, value = (
+        qkv[:, : heads * width],
+        qkv[:, heads * width : 2 * heads * width],
+        qkv[:, 2 * heads * width :],
+    )
+    return _launch(
+        query, key, value, keys, values, lengths, places, (rows, heads, width), writes=True
+    )
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
-    """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H D), keys and values
-    (R, H, T, D) -> (R, H D). They are stored in the rows places[r] (T,), or (1,) for all positions. Reads no
-    position beyond a row's length. The softmax is computed in one pass with a running maximum (Milakov and Gimelshein
-    2018)."""
+    """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H
+    D), keys and values (R, H, T, D) -> (R, H D). They are stored in the rows places[r] (T,), or
+    (1,) for all positions. Reads no position beyond a row's length. The softmax is computed in one
+    pass with a running maximum (Milakov and Gimelshein 2018)."""
     rows, heads, _, width = keys.shape
-    return _launch(query, query, query, keys, values, lengths, places, (rows, heads, width), writes=False)
+    return _launch(
+        query, query, query, keys, values, lengths, places, (rows, heads, width), writes=False
+    )
 
 
-def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+def add_norm(
+    x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
     """Returns x + added and its LayerNorm, (R, d_model) each."""
     total, normed = torch.empty_like(x), torch.empty_like(x)
     width = x.shape[1]
     _add_norm[(x.shape[0],)](
-        x, added, weight, bias, total, normed, epsilon, width=width, padded=triton.next_power_of_2(width)
+        x,
+        added,
+        weight,
+        bias,
+        total,
+        normed,
+        epsilon,
+        width=width,
+        padded=triton.next_power_of_2(width),
     )
     return total, normed
 
 
 def choose(logits: Tensor, forced: Tensor, barred: Tensor, tokens: Tensor) -> Tensor:
-    """Returns the most probable token of each row of logits (R, V), its log-probability, and that of the token
-    `forced` (R,): (R, 3). Writes the tokens to `tokens` (R,) too. Reads the logits once. `barred` (V,) is 0, or -inf for
-    tokens that are not chosen."""
+    """Returns the most probable token of each row of logits (R, V), its log-probability, and that
+    of the token `forced` (R,): (R, 3). Writes the tokens to `tokens` (R,) too. Reads the logits
+    once. `barred` (V,) is 0, or -inf for tokens that are not chosen."""
     rows, vocabulary = logits.shape
     chosen = torch.empty(rows, 3, dtype=torch.float64, device=logits.device)
     block = min(_VOCABULARY_BLOCK, triton.next_power_of_2(vocabulary))
-    _choose[(rows,)](logits, forced, barred, tokens, chosen, logits.stride(0), vocabulary, block=block, num_warps=8)
+    _choose[(rows,)](
+        logits,
+        forced,
+        barred,
+        tokens,
+        chosen,
+        logits.stride(0),
+        vocabulary,
+        block=block,
+        num_warps=8,
+    )
     return chosen
 
 

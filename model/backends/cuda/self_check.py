@@ -1,4 +1,5 @@
-"""Self-check of the CUDA backend: replayed steps must agree with plain PyTorch before the backend serves requests."""
+"""Self-check of the CUDA backend: replayed steps must agree with plain PyTorch before the backend
+serves requests."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from model.search.backend_interface import StepOutput
 from model.transformer import Transformer
 
 _FACTOR, _FLOOR = 3.0, 1e-3
-"""Log-probabilities may be this many times as far from those in float32 as plain steps in the same precision are, and
-_FLOOR for the order of sums."""
+"""Log-probabilities may be this many times as far from those in float32 as plain steps in the same
+precision are, and _FLOOR for the order of sums."""
 _CANDIDATES = (1, 8)
 """Of greedy and of beam search."""
 _PART = 1 << 26
@@ -28,10 +29,11 @@ _PART = 1 << 26
 
 @torch.inference_mode()
 def disagreement(backend: GraphedBackend) -> str | None:
-    """Decodes a few tokens with `backend`, with plain steps and with plain steps in float32, and compares the
-    log-probabilities.
+    """Decodes a few tokens with `backend`, with plain steps and with plain steps in float32, and
+    compares the log-probabilities.
 
-    Returns None if those of the backend are as exact as the plain ones, else a sentence that says how they differ.
+    Returns None if those of the backend are as exact as the plain ones, else a sentence that says
+    how they differ.
     """
     slots = [0, 1, 2][: backend.slots]
     transformer, config = backend.transformer, backend.transformer.config
@@ -46,7 +48,8 @@ def disagreement(backend: GraphedBackend) -> str | None:
         for step in range(CAPTURE_AFTER + 1):
             tokens = [(7 * step + slot) % config.vocab_size for slot in slots]
             scores = [
-                compared_backend.step(slots, tokens, candidates, tokens).scores[:, 0] for compared_backend in compared
+                compared_backend.step(slots, tokens, candidates, tokens).scores[:, 0]
+                for compared_backend in compared
             ]
             errors = np.maximum(errors, [np.abs(own - scores[-1]).max() for own in scores[:2]])
         for compared_backend in compared:
@@ -61,8 +64,9 @@ def disagreement(backend: GraphedBackend) -> str | None:
 
 
 class _Float32Backend(TorchBackend):
-    """Plain steps in float32 of a model whose weights are in another type: these are converted where they are used, some
-    rows at a time, because a copy of a large model has no room beside it."""
+    """Plain steps in float32 of a model whose weights are in another type: these are converted
+    where they are used, some rows at a time, because a copy of a large model has no room beside
+    it."""
 
     def __init__(self, transformer: Transformer, slots: int) -> None:
         super().__init__(transformer, slots)

@@ -15,13 +15,15 @@ FIRST_ROOM = 128
 class StaticCache(KVCache):
     """A KVCache with fixed storage and with lengths on the device.
 
-    `room` is how many positions it has at first. A step (FusedStep) has all slots. Inactive ones write to their next
-    position, which is overwritten before it is read; their lengths and recurrent states do not change.
+    `room` is how many positions it has at first. A step (FusedStep) has all slots. Inactive ones
+    write to their next position, which is overwritten before it is read; their lengths and
+    recurrent states do not change.
 
-    A beam search copies no keys and values: `places` (slots, room) has the slot that stores each position of a row,
-    `origins` (slots,) the slot of its source. A row writes to its own slot, at a position that no row of its beam has yet,
-    so what the others read stays. Its moves wait for the next step with candidates, which makes them on the device
-    (`follow`): a dozen operations from the host took as long as the step.
+    A beam search copies no keys and values: `places` (slots, room) has the slot that stores each
+    position of a row, `origins` (slots,) the slot of its source. A row writes to its own slot, at a
+    position that no row of its beam has yet, so what the others read stays. Its moves wait for the
+    next step with candidates, which makes them on the device (`follow`): a dozen operations from
+    the host took as long as the step.
     """
 
     def __init__(
@@ -41,15 +43,19 @@ class StaticCache(KVCache):
         self.places = torch.zeros(slots, 0, dtype=torch.long, device=device)
         self._time = self._every[:0]  # the positions of `places`
         self.ensure(min(room, config.max_length))
-        # Lengths, source lengths (at least 1: a softmax over nothing is NaN) and slots of the sources.
-        self._rows_on_device = torch.stack([torch.zeros_like(self._every), torch.ones_like(self._every), self._every])
+        # Lengths, source lengths (at least 1: a softmax over nothing is NaN) and slots of the
+        # sources.
+        self._rows_on_device = torch.stack(
+            [torch.zeros_like(self._every), torch.ones_like(self._every), self._every]
+        )
         self.live, self.sources, self.origins = self._rows_on_device
-        self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for the active slots of a step
+        # 1 for the active slots of a step
+        self.active = torch.zeros(slots, dtype=torch.long, device=device)
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
 
     def ensure(self, positions: int) -> None:
-        """Makes room for `positions`. Where the storage moves, earlier graphs are invalid. Where memory is short, an error
-        leaves the cache as it was."""
+        """Makes room for `positions`. Where the storage moves, earlier graphs are invalid. Where
+        memory is short, an error leaves the cache as it was."""
         if positions <= self.room:
             return
         room = min(self._longest, max(positions, 2 * self.room))
@@ -58,14 +64,16 @@ class StaticCache(KVCache):
             held |= {"self_keys": self.self_keys, "self_values": self.self_values}
         moved = {name: self._moved(tensor, room) for name, tensor in held.items()}
         moved["_time"] = torch.arange(room, device=self._device)
-        moved["places"] = torch.cat([self.places, self._every[:, None].expand(-1, room - self.room)], dim=1)
+        moved["places"] = torch.cat(
+            [self.places, self._every[:, None].expand(-1, room - self.room)], dim=1
+        )
         for name, tensor in moved.items():
             setattr(self, name, tensor)
         self.room = room
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots`
-        (padding)."""
+        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows
+        beyond `slots` (padding)."""
         if layer == 0:
             self._newcomers = to_device(torch.tensor(slots), self._device)
         self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]
@@ -84,7 +92,8 @@ class StaticCache(KVCache):
         self.states[layer] = torch.where(active, state.to(self._dtype), self.states[layer])
 
     def close_step(self) -> None:
-        """Adds one to the device lengths of the active slots. The backend updates the host lengths."""
+        """Adds one to the device lengths of the active slots. The backend updates the host
+        lengths."""
         self.live += self.active
 
     def free(self, slots: list[int]) -> None:
@@ -92,7 +101,8 @@ class StaticCache(KVCache):
         self._mirror(slots)
 
     def take_parents(self) -> Slots:
-        """Returns the row that each row continues from in the next step (slots,). They no longer wait."""
+        """Returns the row that each row continues from in the next step (slots,). They no longer
+        wait."""
         parents, self._parents = self._parents, np.arange(len(self._parents))
         return parents
 
@@ -107,7 +117,8 @@ class StaticCache(KVCache):
 
     @torch.inference_mode()
     def settle(self, slots: list[int] | Slots) -> None:
-        """Makes the moves that wait, if one of them is into `slots`, or from them into another row."""
+        """Makes the moves that wait, if one of them is into `slots`, or from them into another
+        row."""
         moved = self._parents != np.arange(len(self._parents))
         among = np.zeros_like(moved)
         among[slots] = True
@@ -119,12 +130,15 @@ class StaticCache(KVCache):
 
     @torch.inference_mode()
     def _mirror(self, slots: list[int]) -> None:
-        """Copies the lengths of `slots` to the device, without waiting for the copy. They read what they stored."""
+        """Copies the lengths of `slots` to the device, without waiting for the copy. They read what
+        they stored."""
         if not slots:
             return
         self.settle(slots)
         rows = np.array(slots)
-        sent = self._on_device(rows, self.lengths[rows], np.maximum(1, self.source_lengths[rows]), rows)
+        sent = self._on_device(
+            rows, self.lengths[rows], np.maximum(1, self.source_lengths[rows]), rows
+        )
         self._rows_on_device[:, sent[0]] = sent[1:]
         self.places[sent[0]] = sent[0][:, None]
 

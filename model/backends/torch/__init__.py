@@ -1,1 +1,2 @@
-"""The PyTorch backend: decoding with a key-value cache, attention maps, word states. Runs on any device."""
+"""The PyTorch backend: decoding with a key-value cache, attention maps, word states. Runs on any
+device."""

@@ -1,4 +1,5 @@
-"""Attention maps of a given source and target: the softmax of the queries and keys of one teacher-forced pass."""
+"""Attention maps of a given source and target: the softmax of the queries and keys of one
+teacher-forced pass."""
 
 from __future__ import annotations
 
@@ -59,12 +60,13 @@ def attention_maps(
     vectors_of: Head | None = None,
     followed: Followed | None = None,
 ) -> AttentionMaps:
-    """Returns the attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of
-    sentence. `vectors_of` adds the queries, keys and values of one head, `followed` the tensors of a layer.
+    """Returns the attention of a pair: `source` ids as the encoder reads them, `target` ids without
+    start and end of sentence. `vectors_of` adds the queries, keys and values of one head,
+    `followed` the tensors of a layer.
 
-    A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
-    3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
-    outside its vocabulary and heads it does not have.
+    A causal decoder computes in parallel exactly the weights that it had when it decoded token by
+    token (section 3.2.3), so these are the weights that produced the target. Raises ValueError for
+    lengths the model cannot read, ids outside its vocabulary and heads it does not have.
     """
     config = transformer.config
     check_pair(config, source, target)
@@ -83,14 +85,18 @@ def attention_maps(
     forget = [layer.recurrence.forget for layer in decoder if layer.recurrence is not None]
     cross = [layer.cross_attention for layer in decoder]
     projections = [
-        part for attention in (*encoder, *own, *cross) for part in (attention.query, attention.key, attention.value)
+        part
+        for attention in (*encoder, *own, *cross)
+        for part in (attention.query, attention.key, attention.value)
     ]
     with recorded(transformer.modules() if followed else [*projections, *forget]) as passed:
         logits = transformer(ids, mask, inputs, gates)
     length = inputs.shape[1]
     causal = torch.full((length, length), -math.inf, device=parameter.device).triu(1)  # (T, T)
-    without_heads = np.zeros((config.decoder_layers, 0, length, length), dtype=np.float32)  # of a recurrence
-    forget_gates = [torch.sigmoid(passed[gate][1][0].float()).mean(dim=-1) for gate in forget]  # (T,) each
+    # of a recurrence
+    without_heads = np.zeros((config.decoder_layers, 0, length, length), dtype=np.float32)
+    # (T,) each
+    forget_gates = [torch.sigmoid(passed[gate][1][0].float()).mean(dim=-1) for gate in forget]
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
     best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
@@ -103,13 +109,18 @@ def attention_maps(
         candidate_scores=to_array(best),
         value_products=value_products(
             np.stack([to_array(_vectors(attention, passed)[2]) for attention in cross]),
-            [to_array(attention.output.weight.T.reshape(config.heads, -1, config.d_model)) for attention in cross],
+            [
+                to_array(attention.output.weight.T.reshape(config.heads, -1, config.d_model))
+                for attention in cross
+            ],
             masked_heads,
         ),
         vectors=None if vectors_of is None else _head_vectors(transformer, vectors_of, passed),
         forget_gates=to_array(torch.stack(forget_gates)) if forget_gates else None,
         normalizers=to_array(logits[0].float().logsumexp(dim=-1)),
-        tensors=None if followed is None else _tensors(transformer, followed, (ids, inputs), passed),
+        tensors=None
+        if followed is None
+        else _tensors(transformer, followed, (ids, inputs), passed),
         choice=replace(EVERYTHING, followed=followed),
     )
 
@@ -117,8 +128,8 @@ def attention_maps(
 def _tensors(
     transformer: Transformer, followed: Followed, read: tuple[Tensor, Tensor], passed: Passed
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns the tensors of a layer (`model.analysis.tensors`) that a backend writes. `read` are the tokens of encoder and
-    decoder, (1, S) and (1, T)."""
+    """Returns the tensors of a layer (`model.analysis.tensors`) that a backend writes. `read` are
+    the tokens of encoder and decoder, (1, S) and (1, T)."""
     config, encodes, index = transformer.config, followed.side == "encoder", followed.layer
     layers = list(transformer.encoder if encodes else transformer.decoder)
     sublayers = [_sublayers(cast("EncoderLayer | DecoderLayer", layer)) for layer in layers]
@@ -127,7 +138,10 @@ def _tensors(
         last = transformer.encoder_norm if encodes else transformer.decoder_norm
         norms.append(sublayers[index + 1][0].residual.norm if index + 1 < len(layers) else last)
     stream = passed[layers[index]][0]
-    passing = {"stream": stream, "input": passed[norms.pop(0)][1] if config.norm == "pre" else stream}
+    passing = {
+        "stream": stream,
+        "input": passed[norms.pop(0)][1] if config.norm == "pre" else stream,
+    }
     for (name, inner, output, _), norm in zip(sublayers[index], norms, strict=True):
         if inner is not None:
             passing[name + (".inner" if name == "feed_forward" else ".context")] = inner(passed)
@@ -139,7 +153,9 @@ def _tensors(
 
     def parameter(name: str) -> NDArray[np.float32]:
         last = name.startswith(("encoder_norm", "decoder_norm"))
-        return to_array(transformer.get_parameter(name if last else name.replace("_norm", "_residual.norm")))
+        return to_array(
+            transformer.get_parameter(name if last else name.replace("_norm", "_residual.norm"))
+        )
 
     tensors = {name: to_array(passing[name][0, shown]) for name in captured(config, followed)}
     return tensors | norm_parameters(config, followed, parameter)
@@ -148,7 +164,11 @@ def _tensors(
 def _embedding(transformer: Transformer, tokens: Tensor, encodes: bool) -> Tensor:
     """Returns the scaled embeddings of the tokens (1, S)."""
     config = transformer.config
-    table = transformer.source_embedding if encodes and not config.tied_embeddings else transformer.embedding
+    table = (
+        transformer.source_embedding
+        if encodes and not config.tied_embeddings
+        else transformer.embedding
+    )
     x: Tensor = table(tokens) * (math.sqrt(config.d_model) if config.scale_embeddings else 1)
     if config.zero_start_embedding and not encodes:
         x[:, 0] = 0
@@ -156,7 +176,8 @@ def _embedding(transformer: Transformer, tokens: Tensor, encodes: bool) -> Tenso
 
 
 class _Part(NamedTuple):
-    """A sublayer: its name, what its tensor within is (None for none), the module that returns its output, its residual."""
+    """A sublayer: its name, what its tensor within is (None for none), the module that returns its
+    output, its residual."""
 
     name: str
     inner: Callable[[Passed], Tensor] | None
@@ -171,7 +192,12 @@ def _sublayers(layer: EncoderLayer | DecoderLayer) -> list[_Part]:
         return _Part(name, lambda passed: passed[output][0], output, residual)
 
     network = layer.feed_forward
-    last = _Part("feed_forward", lambda passed: passed[network.inner][1], network.outer, layer.feed_forward_residual)
+    last = _Part(
+        "feed_forward",
+        lambda passed: passed[network.inner][1],
+        network.outer,
+        layer.feed_forward_residual,
+    )
     if isinstance(layer, EncoderLayer):
         return [attention("self", layer.self_attention.output, layer.attention_residual), last]
     cross = attention("cross", layer.cross_attention.output, layer.cross_residual)
@@ -183,7 +209,8 @@ def _sublayers(layer: EncoderLayer | DecoderLayer) -> list[_Part]:
 def _vectors(attention: MultiHeadAttention, passed: Passed) -> tuple[Tensor, Tensor, Tensor]:
     """Returns queries (H, T, D), keys and values (H, S, D)."""
     query, key, value = (
-        attention.split(passed[part][1])[0].float() for part in (attention.query, attention.key, attention.value)
+        attention.split(passed[part][1])[0].float()
+        for part in (attention.query, attention.key, attention.value)
     )
     return query, key, value
 
@@ -192,11 +219,18 @@ def _weights(
     attentions: Sequence[MultiHeadAttention], passed: Passed, bias: Tensor | None = None
 ) -> NDArray[np.float32]:
     """Returns the weights of several layers (L, H, T, S)."""
-    return np.stack([to_array(attention_weights(*_vectors(attention, passed)[:2], bias)) for attention in attentions])
+    return np.stack(
+        [
+            to_array(attention_weights(*_vectors(attention, passed)[:2], bias))
+            for attention in attentions
+        ]
+    )
 
 
 def _head_vectors(transformer: Transformer, head: Head, passed: Passed) -> HeadVectors:
     kind, layer, number = head
     block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
-    attention = cast("MultiHeadAttention", block.cross_attention if kind == "cross" else block.self_attention)
+    attention = cast(
+        "MultiHeadAttention", block.cross_attention if kind == "cross" else block.self_attention
+    )
     return HeadVectors(*(to_array(vectors[number]) for vectors in _vectors(attention, passed)))

@@ -1,4 +1,5 @@
-"""The PyTorch backend: prefill and decode steps of a Transformer with a KVCache, attention maps and word readings."""
+"""The PyTorch backend: prefill and decode steps of a Transformer with a KVCache, attention maps and
+word readings."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from model.transformer import HeadGates, Transformer
 
 
 class TorchBackend(ForcedPasses):
-    """Runs a Transformer in evaluation mode on any device, without gradients. It has no shortlists, which save no time
-    here."""
+    """Runs a Transformer in evaluation mode on any device, without gradients. It has no shortlists,
+    which save no time here."""
 
     def __init__(self, transformer: Transformer, slots: int) -> None:
         parameter = next(transformer.parameters())
@@ -42,11 +43,16 @@ class TorchBackend(ForcedPasses):
         for slot, masked in zip(slots, masked_heads or [()] * len(slots), strict=True):
             self._set_mask(slot, masked)
         memory = self.transformer.encode(ids, mask, self._gates(slots))
-        self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
+        self.transformer.write_cross(
+            memory, [len(source) for source in sources], self.cache, list(slots)
+        )
 
     @torch.inference_mode()
-    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
-        """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> StepOutput:
+        """Advances each row by its token; returns the `candidates` likeliest next tokens of
+        each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
         return choose(logits, candidates, forced)
@@ -62,7 +68,8 @@ class TorchBackend(ForcedPasses):
 
     @torch.inference_mode()
     def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
-        """Releases the rows. What `broken` ones stored becomes 0: a mask gives NaN a weight of 0, which is NaN."""
+        """Releases the rows. What `broken` ones stored becomes 0: a mask gives NaN a weight of 0,
+        which is NaN."""
         self.cache.free(list(slots))
         if broken:
             self.cache.clear(list(slots))
@@ -95,17 +102,28 @@ class TorchBackend(ForcedPasses):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns the attention weights of a pair, in one pass (model/backends/torch/attention_maps.py)."""
+        """Returns the attention weights of a pair, in one pass
+        (model/backends/torch/attention_maps.py)."""
         yield from ()
-        return attention_maps(self.transformer, source, target, masked_heads, vectors_of, choice.followed)
+        return attention_maps(
+            self.transformer, source, target, masked_heads, vectors_of, choice.followed
+        )
 
-    def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
+    def soft_maps(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice
+    ) -> list[AttentionMaps]:
         """Returns the maps of several pairs, one after the other."""
         return [attention_maps(self.transformer, source, target) for source, target in pairs]
 
-    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
-        """Returns the states of sentences and their words' first tokens (model/backends/torch/backend.py)."""
-        return [read_words(self.transformer, *arguments) for arguments in zip(sentences, wanted, strict=True)]
+    def read_words(
+        self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]
+    ) -> list[WordReading]:
+        """Returns the states of sentences and their words' first tokens
+        (model/backends/torch/backend.py)."""
+        return [
+            read_words(self.transformer, *arguments)
+            for arguments in zip(sentences, wanted, strict=True)
+        ]
 
     def linked_maps(
         self,
@@ -133,8 +151,8 @@ class TorchBackend(ForcedPasses):
 
 
 def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput:
-    """Returns the likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C), forced tokens in column
-    0."""
+    """Returns the likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C),
+    forced tokens in column 0."""
     scores = torch.log_softmax(logits.float(), dim=-1)
     if candidates == 1:
         best, ids = scores.max(dim=-1, keepdim=True)
@@ -148,17 +166,23 @@ def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput
 
 
 @torch.inference_mode()
-def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-    """Returns the states after the last encoder layer, and for each word the log-probabilities of the `wanted` tokens.
+def read_words(
+    transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]
+) -> WordReading:
+    """Returns the states after the last encoder layer, and for each word the log-probabilities of
+    the `wanted` tokens.
 
-    These are predicted in the decoder's first step, where cross-attention sees only the pieces of that word. Raises
-    ValueError for what the model cannot read."""
+    These are predicted in the decoder's first step, where cross-attention sees only the pieces of
+    that word. Raises ValueError for what the model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
     transformer.eval()
-    ids, mask = pad_ids([sentence.ids], config.pad_id, next(transformer.parameters()).device)  # (1, S)
+    # (1, S)
+    ids, mask = pad_ids([sentence.ids], config.pad_id, next(transformer.parameters()).device)
     last: list[Tensor] = []  # the states (S, d_model) before the final norm of a pre-norm model
-    with transformer.encoder[-1].register_forward_hook(lambda _, __, output: last.append(output[0])):
+    with transformer.encoder[-1].register_forward_hook(
+        lambda _, __, output: last.append(output[0])
+    ):
         memory = transformer.encode(ids, mask)[0]  # (S, d_model)
     states = to_array(last[0])
     if not sentence.words:
@@ -170,11 +194,12 @@ def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Seque
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-    """Returns each word's pieces, memory (S, d_model) -> (W, P, d_model) with P the most pieces of a word, and their
-    mask (W, P)."""
+    """Returns each word's pieces, memory (S, d_model) -> (W, P, d_model) with P the most pieces of
+    a word, and their mask (W, P)."""
     most = max(end - first for first, end in words)
     places = torch.tensor(
-        [[min(first + i, end - 1) for i in range(most)] for first, end in words], device=memory.device
+        [[min(first + i, end - 1) for i in range(most)] for first, end in words],
+        device=memory.device,
     )
     lengths = torch.tensor([end - first for first, end in words], device=memory.device)
     return memory[places], torch.arange(most, device=memory.device) < lengths[:, None]

@@ -29,12 +29,19 @@ def to_array(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadGates:
-    """Returns gates (B, L, H) that are 0 at the masked heads of each row. Raises ValueError for unknown heads."""
+    """Returns gates (B, L, H) that are 0 at the masked heads of each row. Raises ValueError for
+    unknown heads."""
     config = transformer.config
     parameter = next(transformer.parameters())
-    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    layers = {
+        "encoder": config.encoder_layers,
+        "decoder": config.decoder_layers,
+        "cross": config.decoder_layers,
+    }
     gates = {
-        kind: torch.ones(len(masked), count, config.heads, dtype=parameter.dtype, device=parameter.device)
+        kind: torch.ones(
+            len(masked), count, config.heads, dtype=parameter.dtype, device=parameter.device
+        )
         for kind, count in layers.items()
     }
     for row, heads in enumerate(masked):

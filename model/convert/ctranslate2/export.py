@@ -23,21 +23,28 @@ _DEFAULT_EPSILON = 1e-5
 
 
 def export_ctranslate2(
-    folder: ModelFolder, output: Path, *, quantization: str | None = None, source_start: str | None = None
+    folder: ModelFolder,
+    output: Path,
+    *,
+    quantization: str | None = None,
+    source_start: str | None = None,
 ) -> None:
     """Writes `folder` as a CTranslate2 model to the new folder `output`.
 
-    The exported model reads the pieces of a sentence, language tag first, without `</s>`, which CTranslate2 adds.
-    `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps float32. The SentencePiece models are
-    copied too. CTranslate2 itself puts `source_start` before every source. Raises FolderError if the model cannot be
-    represented, `output` exists, `quantization` is unknown, or ctranslate2 is missing.
+    The exported model reads the pieces of a sentence, language tag first, without `</s>`, which
+    CTranslate2 adds. `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps
+    float32. The SentencePiece models are copied too. CTranslate2 itself puts `source_start` before
+    every source. Raises FolderError if the model cannot be represented, `output` exists,
+    `quantization` is unknown, or ctranslate2 is missing.
     """
     if reasons := unrepresentable(folder.model):
         raise FolderError(f"CTranslate2 cannot represent this model: {', '.join(reasons)}.")
     try:
         import ctranslate2.specs
     except ImportError:
-        raise FolderError('This export needs CTranslate2: pip install "attentive-server[export]".') from None
+        raise FolderError(
+            'This export needs CTranslate2: pip install "attentive-server[export]".'
+        ) from None
     stored = SafetensorFiles(weight_files(folder.path))
     stored.check(shapes(folder.model))
     spec = _build(ctranslate2.specs, dict(stored), folder)
@@ -69,7 +76,9 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
     _layers(spec, config, tensors)
     for side in (spec.encoder, spec.decoder):
         side.scale_embeddings = config.scale_embeddings
-        side.position_encodings.encodings = position_table(config, tensors, decoder=side is spec.decoder)
+        side.position_encodings.encodings = position_table(
+            config, tensors, decoder=side is spec.decoder
+        )
     spec.decoder.projection.weight = tensors.get("projection.weight", embedding)
     if config.output_bias or forbidden:
         bias = tensors.get("output_bias", np.zeros(config.vocab_size, np.float32)).copy()
@@ -82,11 +91,20 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
 
 
 def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
-    """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the same input."""
-    shape = config.encoder_layers, config.decoder_layers, config.norm == "pre", config.embedding_norm
+    """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the
+    same input."""
+    shape = (
+        config.encoder_layers,
+        config.decoder_layers,
+        config.norm == "pre",
+        config.embedding_norm,
+    )
     for theirs, ours in ctranslate2_parts(*shape):
         part = _part(spec, theirs)
-        weight, bias = (np.concatenate([tensors[f"{name}.{field}"] for name in ours]) for field in ("weight", "bias"))
+        weight, bias = (
+            np.concatenate([tensors[f"{name}.{field}"] for name in ours])
+            for field in ("weight", "bias")
+        )
         if is_norm(theirs):
             part.gamma, part.beta = weight, bias
         else:
@@ -94,11 +112,14 @@ def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
 
 
 def _part(spec: Any, name: str) -> Any:
-    """Returns the part of a specification with a name such as encoder/layer_0/self_attention/linear_1."""
+    """Returns the part of a specification with a name such as
+    encoder/layer_0/self_attention/linear_1."""
     for step in name.split("/"):
         stem, _, number = step.rpartition("_")
         spec = (
-            getattr(spec, stem)[int(number)] if number.isdecimal() and not hasattr(spec, step) else getattr(spec, step)
+            getattr(spec, stem)[int(number)]
+            if number.isdecimal() and not hasattr(spec, step)
+            else getattr(spec, step)
         )
     return spec
 
@@ -109,7 +130,10 @@ def _vocabulary(spec: Any, folder: ModelFolder) -> None:
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.eos_token = target[config.unk_id], target[config.eos_id]
-    spec.config.bos_token, spec.config.decoder_start_token = target[config.bos_id], target[config.decoder_start_id]
+    spec.config.bos_token, spec.config.decoder_start_token = (
+        target[config.bos_id],
+        target[config.decoder_start_id],
+    )
     spec.config.add_source_eos = folder.tokenizer.source_end
     spec.config.add_source_bos = folder.tokenizer.source_start
     if config.norm_epsilon != _DEFAULT_EPSILON:

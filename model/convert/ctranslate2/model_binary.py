@@ -1,8 +1,9 @@
 """Reading of CTranslate2's model.bin, an untrusted file: named arrays, and aliases of them.
 
-All numbers are little-endian: u32 version of the format, string name of the model, u32 its revision, u32 count of the
-arrays; for each string name, u8 rank, u32 sizes, u8 type, u32 bytes, data; u32 count of aliases, two strings each. A
-string is a u16 length, and the text with a zero byte.
+All numbers are little-endian: u32 version of the format, string name of the model, u32 its
+revision, u32 count of the arrays; for each string name, u8 rank, u32 sizes, u8 type, u32 bytes,
+data; u32 count of aliases, two strings each. A string is a u16 length, and the text with a zero
+byte.
 """
 
 from __future__ import annotations
@@ -29,15 +30,19 @@ _SCALE = "_scale"
 
 
 def read_model_binary(file: Path) -> Tensors:
-    """Returns the arrays of a Transformer's model.bin by name. Matrices of int8 and int16 are divided by their scales.
-    Raises ImportRefused."""
+    """Returns the arrays of a Transformer's model.bin by name. Matrices of int8 and int16 are
+    divided by their scales. Raises ImportRefused."""
     try:
         with file.open("rb") as opened:
             return _read(file, opened, file.stat().st_size)
     except OSError as error:
-        raise ImportRefused(file, [f"the file cannot be read ({error.strerror or error})"]) from None
+        raise ImportRefused(
+            file, [f"the file cannot be read ({error.strerror or error})"]
+        ) from None
     except (struct.error, UnicodeDecodeError, EOFError):
-        raise ImportRefused(file, ["the file is not a model of CTranslate2, or is truncated"]) from None
+        raise ImportRefused(
+            file, ["the file is not a model of CTranslate2, or is truncated"]
+        ) from None
 
 
 def _read(file: Path, opened: BinaryIO, size: int) -> Tensors:
@@ -46,7 +51,8 @@ def _read(file: Path, opened: BinaryIO, size: int) -> Tensors:
         raise EOFError  # another format
     if version not in _VERSIONS:
         raise ImportRefused(
-            file, [f"its format has version {version}; versions 4 to 6 are supported: convert it again"]
+            file,
+            [f"its format has version {version}; versions 4 to 6 are supported: convert it again"],
         )
     name = _string(opened)
     _unpack(opened, "<I")
@@ -63,7 +69,8 @@ def _read(file: Path, opened: BinaryIO, size: int) -> Tensors:
     for alias, original in originals.items():
         if original not in stored:
             raise ImportRefused(file, [f"{alias} stands for {original}, which is missing"])
-    # Equal scales are aliases too, and the scale of an array may have the name of any alias of the array.
+    # Equal scales are aliases too, and the scale of an array may have the name of any alias of the
+    # array.
     scales = stored | {alias: stored[original] for alias, original in originals.items()}
     for alias, original in originals.items():
         if alias + _SCALE in scales:
@@ -93,11 +100,18 @@ def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, NDArray[Any]]:
     return name, flat.reshape(shape)
 
 
-def _dequantized(file: Path, name: str, tensor: NDArray[Any], scale: NDArray[Any] | None) -> NDArray[Any]:
+def _dequantized(
+    file: Path, name: str, tensor: NDArray[Any], scale: NDArray[Any] | None
+) -> NDArray[Any]:
     if tensor.dtype not in (np.int8, np.int16) or tensor.ndim < 2:
         return tensor
     rows = tensor.shape[0]
-    if scale is None or scale.dtype.kind != "f" or scale.size not in (1, rows) or not (scale > 0).all():
+    if (
+        scale is None
+        or scale.dtype.kind != "f"
+        or scale.size not in (1, rows)
+        or not (scale > 0).all()
+    ):
         raise ImportRefused(file, [f"{name} has no valid scale"])
     divisors: NDArray[np.float32] = scale.astype(np.float32).reshape(-1, *[1] * (tensor.ndim - 1))
     return tensor.astype(np.float32) / divisors

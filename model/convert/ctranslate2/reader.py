@@ -43,7 +43,13 @@ DEFAULTS = Generation(beam_size=2, length_penalty=1.0, normalization="average", 
 """Those of ctranslate2.Translator.translate_batch."""
 _LONGEST = 1024
 """Positions that are imported: converters store up to 5,000 of them."""
-_ONE_FILE = ("sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm")
+_ONE_FILE = (
+    "sentencepiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+    "spm.model",
+    "source.spm",
+)
 _PIECES = (("source.spm", "target.spm"), *((name, name) for name in (*_ONE_FILE, TOKENIZER_JSON)))
 _IGNORED = (
     *("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi"),
@@ -51,10 +57,13 @@ _IGNORED = (
 )
 
 
-def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Path | None = None) -> Imported:
+def read_ctranslate2(
+    path: Path, languages: Languages = (None, None), pieces: Path | None = None
+) -> Imported:
     """Reads a Transformer in CTranslate2's layout, in any of its precisions. Raises ImportRefused.
 
-    int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside the folder.
+    int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside
+    the folder.
     """
     files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
     saved = files[0].name == TOKENIZER_JSON
@@ -78,12 +87,15 @@ def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Pa
         languages=languages,
         generation=DEFAULTS,
         language_pieces=codes if len(codes) > 1 else {},
-        # Converters of Marian and M2M100 models leave the end of sentence to the caller's tokenizer.
+        # Converters of Marian and M2M100 models leave the end of sentence to the caller's
+        # tokenizer.
         source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
         source_start=starts,
         tagged=not starts,
         added={
-            token: letters for token, letters in matched(read_added(path), codes.values()).items() if token in source
+            token: letters
+            for token, letters in matched(read_added(path), codes.values()).items()
+            if token in source
         },
         trailing_space=saved,
     )
@@ -92,7 +104,8 @@ def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Pa
 def _convert(
     path: Path, stored: Tensors, settings: dict[str, Any], source_size: int, target_size: int
 ) -> tuple[ModelConfig, Tensors]:
-    """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does not have."""
+    """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does
+    not have."""
     file = path / BINARY
     shared = "encoder/embeddings/weight"
     names = {
@@ -105,7 +118,11 @@ def _convert(
     tensors = take_tensors(file, stored, names)
     width = tensors["embedding.weight"].size // max(1, target_size)
     target, source, output = (tensors[name] for name in list(names)[:3])
-    tied = source_size == target_size and np.array_equal(source, target) and np.array_equal(target, output)
+    tied = (
+        source_size == target_size
+        and np.array_equal(source, target)
+        and np.array_equal(target, output)
+    )
     if tied:
         del tensors["source_embedding.weight"], tensors["projection.weight"]
     positions, tables = _positions(file, stored, width)
@@ -140,7 +157,9 @@ def _convert(
     except ImportRefused:
         raise
     except (ConfigError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise ImportRefused(path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]) from None
+        raise ImportRefused(
+            path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]
+        ) from None
     for side, option in product(SIDES, _IGNORED):
         stored.pop(f"{side}/{option}", None)
     check_tensors(file, config, tensors, stored)
@@ -148,8 +167,13 @@ def _convert(
 
 
 def _setting(stored: Tensors, name: str) -> float | None:
-    """Removes the scalar `name` of both sides, or of the model in old files, and returns it, None if there is none."""
-    keys = [key for key in (name, *(f"{side}/{name}" for side in SIDES)) if key in stored and stored[key].size == 1]
+    """Removes the scalar `name` of both sides, or of the model in old files, and returns it, None
+    if there is none."""
+    keys = [
+        key
+        for key in (name, *(f"{side}/{name}" for side in SIDES))
+        if key in stored and stored[key].size == 1
+    ]
     values = {float(stored.pop(key).item()) for key in keys}
     if len(values) > 1:
         raise ValueError(f"encoder and decoder differ in {name}")
@@ -157,7 +181,9 @@ def _setting(stored: Tensors, name: str) -> float | None:
 
 
 def _depth(stored: Tensors, side: str) -> int:
-    layers = {name.split("/")[1] for name in stored if name.startswith(f"{side}/layer_")} - {"layer_norm"}
+    layers = {name.split("/")[1] for name in stored if name.startswith(f"{side}/layer_")} - {
+        "layer_norm"
+    }
     return len(layers)
 
 
@@ -166,16 +192,20 @@ def _layers(file: Path, stored: Tensors, *shape: Any) -> Tensors:
     tensors: Tensors = {}
     for theirs, ours in ctranslate2_parts(*shape):
         weight, bias = ("gamma", "beta") if is_norm(theirs) else ("weight", "bias")
-        both = take_tensors(file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"})
+        both = take_tensors(
+            file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"}
+        )
         for suffix, tensor in both.items():
             pieces = np.array_split(tensor, len(ours)) if tensor.ndim else ()
-            tensors |= {f"{name}.{suffix}": piece for name, piece in zip(ours, pieces, strict=False)}
+            tensors |= {
+                f"{name}.{suffix}": piece for name, piece in zip(ours, pieces, strict=False)
+            }
     return tensors
 
 
 def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArray[Any]]]:
-    """Returns the kind of positions and their table, or both tables if each side has its own. A folder without a table
-    has the sinusoids of tensor2tensor."""
+    """Returns the kind of positions and their table, or both tables if each side has its own. A
+    folder without a table has the sinusoids of tensor2tensor."""
     names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
     if not any(name in stored for name in names.values()):
         return "learned", [offset_sinusoids(_LONGEST, width, pad=0)]
@@ -191,7 +221,8 @@ def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArr
 
 
 def _scaled(stored: Tensors, width: int) -> bool:
-    """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
+    """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor,
+    by default true."""
     stated = [stored[key] for side in SIDES if (key := f"{side}/scale_embeddings") in stored]
     value = _setting(stored, "scale_embeddings")
     if value is None:
@@ -208,7 +239,9 @@ def _vocabularies(path: Path) -> tuple[dict[str, int], dict[str, int]]:
     source = shared or _vocabulary(path, "source_vocabulary")
     target = shared or _vocabulary(path, "target_vocabulary")
     if source is None or target is None:
-        raise ImportRefused(path, ["it has no shared_vocabulary and no source_vocabulary with target_vocabulary"])
+        raise ImportRefused(
+            path, ["it has no shared_vocabulary and no source_vocabulary with target_vocabulary"]
+        )
     return source, target
 
 
@@ -221,7 +254,9 @@ def _vocabulary(path: Path, name: str) -> dict[str, int] | None:
         except (ValueError, RecursionError):
             raise ImportRefused(path / f"{name}.json", ["the file is not well-formed"]) from None
     elif (path / f"{name}.txt").is_file():
-        listed = read_text(path / f"{name}.txt", MAX_VOCABULARY_BYTES).removesuffix("\n").split("\n")
+        listed = (
+            read_text(path / f"{name}.txt", MAX_VOCABULARY_BYTES).removesuffix("\n").split("\n")
+        )
     if listed is None:
         return None
     if not isinstance(listed, list) or not all(isinstance(piece, str) for piece in listed):
@@ -233,22 +268,39 @@ def _vocabulary(path: Path, name: str) -> dict[str, int] | None:
 
 
 def _with_ids(
-    path: Path, config: ModelConfig, settings: dict[str, Any], target: dict[str, int], source: dict[str, int]
+    path: Path,
+    config: ModelConfig,
+    settings: dict[str, Any],
+    target: dict[str, int],
+    source: dict[str, int],
 ) -> ModelConfig:
     """Returns the config with the ids of the special pieces that config.json names."""
     bos = settings.get("bos_token") or "<s>"
     start = settings.get("decoder_start_token") or bos
-    if start not in target and (config.zero_start_embedding or not settings.get("decoder_start_token")):
+    if start not in target and (
+        config.zero_start_embedding or not settings.get("decoder_start_token")
+    ):
         start = "</s>"
     for role, default in (("unk_token", "<unk>"), ("eos_token", "</s>")):
         if (settings.get(role) or default) != default:
             raise ImportRefused(path, [f"its {role} is {settings[role]!r}, not {default}"])
     if settings.get("add_source_bos") and (bos not in source or source[bos] != target.get(bos)):
-        raise ImportRefused(path, [f"its sources begin with {bos!r}, which has no common id in both vocabularies"])
+        raise ImportRefused(
+            path, [f"its sources begin with {bos!r}, which has no common id in both vocabularies"]
+        )
     if start not in target:
-        raise ImportRefused(path, [f"its decoder starts from {start!r}, which is not in the vocabulary"])
+        raise ImportRefused(
+            path, [f"its decoder starts from {start!r}, which is not in the vocabulary"]
+        )
     end = target["</s>"]
-    pad = next((target[piece] for piece in ("<pad>", "<blank>") if target.get(piece) == source.get(piece, -1)), end)
+    pad = next(
+        (
+            target[piece]
+            for piece in ("<pad>", "<blank>")
+            if target.get(piece) == source.get(piece, -1)
+        ),
+        end,
+    )
     ids = {
         "bos_id": target.get(bos, target[start]),
         "decoder_start_id": target[start],
@@ -262,7 +314,11 @@ def _sentencepiece_files(path: Path) -> tuple[Path, Path]:
         if (path / source).is_file() and (path / target).is_file():
             return path / source, path / target
     raise ImportRefused(
-        path, ["it has no SentencePiece model: copy it there as source.spm and target.spm, or sentencepiece.model"]
+        path,
+        [
+            "it has no SentencePiece model: copy it there as source.spm and target.spm, or "
+            "sentencepiece.model"
+        ],
     )
 
 

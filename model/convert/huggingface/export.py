@@ -24,10 +24,12 @@ _EPSILON = 1e-5
 
 
 def export_huggingface(folder: ModelFolder, output: Path) -> None:
-    """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
+    """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer
+    files, model card.
 
-    A decoder that starts from the zero embedding gets a padding token with this embedding, like OPUS-MT's converted
-    models. Raises FolderError if the model cannot be represented or `output` exists.
+    A decoder that starts from the zero embedding gets a padding token with this embedding, like
+    OPUS-MT's converted models. Raises FolderError if the model cannot be represented or `output`
+    exists.
     """
     config = folder.model
     _refuse(folder)
@@ -59,10 +61,13 @@ def _refuse(folder: ModelFolder) -> None:
         reasons.append("pre-norm layers")
     if config.embedding_norm or config.positions == "learned_per_side":
         reasons.append("normalised embeddings or positions of each side")
-    if config.norm_epsilon > _EPSILON:  # as transformers' own conversion of Marian's models, which have a smaller one
+    # as transformers' own conversion of Marian's models, which have a smaller one
+    if config.norm_epsilon > _EPSILON:
         reasons.append(f"a LayerNorm epsilon of {config.norm_epsilon}")
     if reasons:
-        raise FolderError(f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}.")
+        raise FolderError(
+            f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}."
+        )
 
 
 def _suppressed(tensors: Tensors) -> list[int]:
@@ -76,7 +81,9 @@ def _add_start(
     config: ModelConfig, tensors: Tensors, source: dict[str, int], target: dict[str, int]
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Adds a token with a zero embedding on both sides, from which the decoder starts."""
-    tensors.setdefault("output_bias", np.zeros(config.vocab_size, tensors["embedding.weight"].dtype))
+    tensors.setdefault(
+        "output_bias", np.zeros(config.vocab_size, tensors["embedding.weight"].dtype)
+    )
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         if name in tensors:
             tensor = tensors[name]
@@ -87,7 +94,8 @@ def _add_start(
 
 
 def _named(config: ModelConfig, tensors: Tensors) -> Tensors:
-    """Returns the tensors with Hugging Face's names. Positions that its Marian does not compute are stored."""
+    """Returns the tensors with Hugging Face's names. Positions that its Marian does not compute are
+    stored."""
     named = {}
     for part in parts(config):
         for suffix in ("weight", "bias"):
@@ -106,7 +114,11 @@ def _named(config: ModelConfig, tensors: Tensors) -> Tensors:
         named["final_logits_bias"] = np.zeros((1, len(embedding)), embedding.dtype)
     if config.positions != "sinusoidal_half":
         learned = config.positions == "learned"
-        table = tensors["positions.weight"] if learned else sinusoidal_table(config.max_length, config.d_model)
+        table = (
+            tensors["positions.weight"]
+            if learned
+            else sinusoidal_table(config.max_length, config.d_model)
+        )
         for side in ("encoder", "decoder"):
             named[f"model.{side}.embed_positions.weight"] = table
     return {name: np.ascontiguousarray(tensor) for name, tensor in named.items()}
@@ -115,8 +127,12 @@ def _named(config: ModelConfig, tensors: Tensors) -> Tensors:
 def _config(folder: ModelFolder, tensors: Tensors, pad: int) -> dict[str, Any]:
     config = folder.model
     target_size = tensors["embedding.weight"].shape[0]
-    source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
-    tied_head = config.tied_embeddings or np.array_equal(tensors["embedding.weight"], tensors["projection.weight"])
+    source_size = (
+        target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
+    )
+    tied_head = config.tied_embeddings or np.array_equal(
+        tensors["embedding.weight"], tensors["projection.weight"]
+    )
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",

@@ -1,4 +1,5 @@
-"""What the models of all families in Hugging Face's layout share: config.json, weights, settings of generation."""
+"""What the models of all families in Hugging Face's layout share: config.json, weights, settings of
+generation."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A model without its vocabulary. `first_token` is the id of the first token of all targets, or None."""
+    """A model without its vocabulary. `first_token` is the id of the first token of all targets, or
+    None."""
 
     config: ModelConfig
     tensors: Tensors
@@ -27,29 +29,42 @@ class Layout:
     first_token: Any
 
 
-def family(model_type: str, models: str, read: Callable[[Path], Imported], *tokenizer: tuple[str, ...]) -> Source:
-    """Returns a family of transformers. `tokenizer` are the files of its tokenizer, as `needs` of Source."""
+def family(
+    model_type: str, models: str, read: Callable[[Path], Imported], *tokenizer: tuple[str, ...]
+) -> Source:
+    """Returns a family of transformers. `tokenizer` are the files of its tokenizer, as `needs` of
+    Source."""
 
     def recognises(path: Path) -> bool:
-        return (path / "config.json").is_file() and read_object(path / "config.json").get("model_type") == model_type
+        return (path / "config.json").is_file() and read_object(path / "config.json").get(
+            "model_type"
+        ) == model_type
 
     return Source(
         sign="config.json (Hugging Face)",
         recognises=recognises,
         read=read,
         needs=(("config.json",), *tokenizer, WEIGHTS),
-        others=("target_vocab.json", "special_tokens_map.json", "generation_config.json", "README.md", *ADDED),
+        others=(
+            "target_vocab.json",
+            "special_tokens_map.json",
+            "generation_config.json",
+            "README.md",
+            *ADDED,
+        ),
         model_type=model_type,
         models=models,
     )
 
 
 def read_layout(path: Path, first_position: int = 0, **shape: Any) -> Layout:
-    """Reads a model except its vocabulary. `shape` are the fields of ModelConfig that all models of the family have;
-    `first_position` is the row of its position tables that belongs to the first token. Raises ImportRefused.
+    """Reads a model except its vocabulary. `shape` are the fields of ModelConfig that all models of
+    the family have; `first_position` is the row of its position tables that belongs to the first
+    token. Raises ImportRefused.
 
-    Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed. Single tokens of
-    `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the distribution without them.
+    Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed.
+    Single tokens of `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the
+    distribution without them.
     """
     fields = read_object(path / "config.json")
     settings = generation_settings(path, fields)
@@ -58,8 +73,12 @@ def read_layout(path: Path, first_position: int = 0, **shape: Any) -> Layout:
         fields["decoder_start_token_id"] = settings["decoder_start_token_id"]
     config = read_config(path, fields, shape)
     if any(not 0 <= token < config.vocab_size for token in (*suppressed, *generation.forbidden)):
-        raise ImportRefused(path, ["bad_words_ids or suppress_tokens holds an id outside the vocabulary"])
-    config, tensors = convert_weights(path, config, fields, read_weights(path), suppressed, first_position)
+        raise ImportRefused(
+            path, ["bad_words_ids or suppress_tokens holds an id outside the vocabulary"]
+        )
+    config, tensors = convert_weights(
+        path, config, fields, read_weights(path), suppressed, first_position
+    )
     return Layout(config, tensors, generation, settings.get("forced_bos_token_id"))
 
 
@@ -98,15 +117,20 @@ def read_config(path: Path, fields: dict[str, Any], shape: dict[str, Any]) -> Mo
     except KeyError as error:
         raise ImportRefused(path, [*reasons, f"config.json lacks {error.args[0]}"]) from None
     except (ConfigError, TypeError) as error:
-        raise ImportRefused(path, [*reasons, f"config.json is invalid ({str(error).rstrip('.')})"]) from None
+        raise ImportRefused(
+            path, [*reasons, f"config.json is invalid ({str(error).rstrip('.')})"]
+        ) from None
 
 
 def _unrepresentable(fields: dict[str, Any], shape: dict[str, Any]) -> list[str]:
-    """Returns the settings that change the computation, but neither the names nor the shapes of the tensors."""
+    """Returns the settings that change the computation, but neither the names nor the shapes of the
+    tensors."""
     reasons = []
     activation = fields.get("activation_function")
     if activation not in _ACTIVATIONS:
-        reasons.append(f"activation_function {activation!r} is not one of {', '.join(_ACTIVATIONS)}")
+        reasons.append(
+            f"activation_function {activation!r} is not one of {', '.join(_ACTIVATIONS)}"
+        )
     if fields.get("encoder_attention_heads") != fields.get("decoder_attention_heads"):
         reasons.append("encoder_attention_heads and decoder_attention_heads differ")
     if fields.get("normalize_before") and "norm" not in shape:
@@ -116,9 +140,17 @@ def _unrepresentable(fields: dict[str, Any], shape: dict[str, Any]) -> list[str]
 
 log = logging.getLogger(__name__)
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"), (1,)),
-    **dict.fromkeys(("min_length", "min_new_tokens", "encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
-    **dict.fromkeys(("do_sample", "penalty_alpha", "begin_suppress_tokens", "sequence_bias", "force_words_ids"), ()),
+    **dict.fromkeys(
+        ("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"),
+        (1,),
+    ),
+    **dict.fromkeys(
+        ("min_length", "min_new_tokens", "encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)
+    ),
+    **dict.fromkeys(
+        ("do_sample", "penalty_alpha", "begin_suppress_tokens", "sequence_bias", "force_words_ids"),
+        (),
+    ),
     **dict.fromkeys(("exponential_decay_length_penalty", "constraints"), ()),
     "early_stopping": (True,),
 }
@@ -126,30 +158,40 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 
 
 def generation_settings(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings as transformers reads them: those of config.json (`fields`) count only without the other file."""
+    """Returns the settings as transformers reads them: those of config.json (`fields`) count only
+    without the other file."""
     file = path / "generation_config.json"
     return read_object(file) if file.is_file() else fields
 
 
 def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Generation, list[int]]:
-    """Returns how the model is decoded, and the tokens to suppress by a bias. `end` is the id of the end of sentence.
-    Settings that are not applied are named in a warning.
+    """Returns how the model is decoded, and the tokens to suppress by a bias. `end` is the id of
+    the end of sentence. Settings that are not applied are named in a warning.
 
-    transformers normalizes the scores of a beam before it forbids tokens, and again after it only with
-    `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
+    transformers normalizes the scores of a beam before it forbids tokens, and again after it only
+    with `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
     """
     forbidden, forced_end = _forbidden(path, settings), settings.get("forced_eos_token_id")
     if forced_end not in (None, end):
-        raise ImportRefused(path, [f"forced_eos_token_id is {forced_end!r}, which is not the end of sentence"])
+        raise ImportRefused(
+            path, [f"forced_eos_token_id is {forced_end!r}, which is not the end of sentence"]
+        )
     unused = _WITHOUT_EFFECT | {"eos_token_id": (end, [end])}
-    ignored = [name for name, values in unused.items() if settings.get(name) not in (None, False, *values)]
+    ignored = [
+        name for name, values in unused.items() if settings.get(name) not in (None, False, *values)
+    ]
     shown = [f"{name} {settings[name]!r:.40}" for name in ignored]
     if sequences := [word for word in settings.get("bad_words_ids") or [] if len(word) > 1]:
         shown.append(f"bad_words_ids with {len(sequences)} sequences of several tokens")
     if shown:
-        log.warning("%s is imported without these settings of its generation: %s.", path.name, ", ".join(shown))
+        log.warning(
+            "%s is imported without these settings of its generation: %s.",
+            path.name,
+            ", ".join(shown),
+        )
     beam, alpha = settings.get("num_beams") or 0, settings.get("length_penalty")
-    alpha = 1.0 if alpha is None and type(beam) is int and beam > 1 else alpha  # the default of transformers
+    # the default of transformers
+    alpha = 1.0 if alpha is None and type(beam) is int and beam > 1 else alpha
     kept, suppressed = ([], forbidden) if settings.get("renormalize_logits") else (forbidden, [])
     try:
         generation = Generation(
@@ -167,9 +209,13 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
 
 
 def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
-    """Returns the single tokens that the settings forbid; sequences of several tokens are not applied."""
+    """Returns the single tokens that the settings forbid; sequences of several tokens are not
+    applied."""
     words, tokens = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
     listed = [*words, tokens] if isinstance(words, list) else [None]
     if not all(isinstance(ids, list) and all(type(i) is int for i in ids) for ids in listed):
-        raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids, or suppress_tokens not a list of ids"])
+        raise ImportRefused(
+            path,
+            ["bad_words_ids is not a list of lists of ids, or suppress_tokens not a list of ids"],
+        )
     return list(dict.fromkeys([*(word[0] for word in words if len(word) == 1), *tokens]))

@@ -1,4 +1,5 @@
-"""M2M100, NLLB-200, SMaLL-100 and mBART-50 in Hugging Face's layout: pre-norm models of fairseq with many languages."""
+"""M2M100, NLLB-200, SMaLL-100 and mBART-50 in Hugging Face's layout: pre-norm models of fairseq
+with many languages."""
 
 from __future__ import annotations
 
@@ -30,16 +31,21 @@ from model.convert.vocabulary import sentencepiece_vocabulary
 SENTENCEPIECE = "sentencepiece.bpe.model"
 TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
 _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-"""Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are one less."""
+"""Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are
+one less."""
 _FIRST_PIECE, _OFFSET = 3, 1
 _FIRST_POSITION = 2
 """Two rows of fairseq's position tables are not used."""
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json, vocab.json if there is one, and
-    the list of language tokens. Raises ImportRefused."""
-    file, names, ids = path / "vocab.json", read_optional(path / "tokenizer_config.json"), dict[str, Any]()
+    """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json,
+    vocab.json if there is one, and the list of language tokens. Raises ImportRefused."""
+    file, names, ids = (
+        path / "vocab.json",
+        read_optional(path / "tokenizer_config.json"),
+        dict[str, Any](),
+    )
     saved = not (path / SENTENCEPIECE).is_file() and (path / TOKENIZER_JSON).is_file()
     if saved:
         pieces, ids = read_tokenizer_json(path)
@@ -49,10 +55,15 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
         ids = read_object(file, most=MAX_VOCABULARY_BYTES)
     ids = ids or _fairseq_ids(pieces)
     added = read_added(path)
-    tokens = {token: ids.get(token, i) for token, i in _language_tokens(path, names, added, len(ids)).items()}
+    tokens = {
+        token: ids.get(token, i)
+        for token, i in _language_tokens(path, names, added, len(ids)).items()
+    }
     codes = language_codes(list(tokens))
     if not codes:
-        raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
+        raise ImportRefused(
+            path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"]
+        )
     in_texts = matched(added, tokens)
     ids |= {token: added[token]["id"] for token in in_texts if token not in ids}
     return {
@@ -66,11 +77,12 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
 
 
 def offset_sinusoids(length: int, d_model: int, pad: int) -> Float32:
-    """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1 on, whose wavelengths
-    are spread over d_model / 2 - 1 steps."""
+    """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1
+    on, whose wavelengths are spread over d_model / 2 - 1 steps."""
     half = d_model // 2
     exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(1, half - 1))
-    angles = np.arange(pad + 1, pad + 1 + length, dtype=np.float32)[:, None] * np.exp(exponents)  # (length, half)
+    # (length, half)
+    angles = np.arange(pad + 1, pad + 1 + length, dtype=np.float32)[:, None] * np.exp(exponents)
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
@@ -79,24 +91,36 @@ def _fairseq_ids(pieces: bytes) -> dict[str, int]:
     return {**_FAIRSEQ, **{piece: i + _OFFSET for piece, i in ids.items() if i >= _FIRST_PIECE}}
 
 
-def _language_tokens(path: Path, names: dict[str, Any], added: dict[str, dict[str, Any]], first: int) -> dict[str, int]:
-    """Returns language token -> id of the `added` tokens, else from a list of the tokens in order from `first` on."""
+def _language_tokens(
+    path: Path, names: dict[str, Any], added: dict[str, dict[str, Any]], first: int
+) -> dict[str, int]:
+    """Returns language token -> id of the `added` tokens, else from a list of the tokens in order
+    from `first` on."""
     languages = {token: entry["id"] for token, entry in added.items() if language_code_of(token)}
     if languages:
         return languages
     special = read_optional(path / "special_tokens_map.json") or names
     listed = special.get("additional_special_tokens") or special.get("extra_special_tokens") or []
-    tokens = [token["content"] if isinstance(token, dict) and "content" in token else token for token in listed]
-    return {token: first + i for i, token in enumerate(token for token in tokens if language_code_of(token))}
+    tokens = [
+        token["content"] if isinstance(token, dict) and "content" in token else token
+        for token in listed
+    ]
+    return {
+        token: first + i
+        for i, token in enumerate(token for token in tokens if language_code_of(token))
+    }
 
 
 def language_codes(pieces: list[str]) -> dict[str, str]:
-    """Returns our code -> token for the language tokens among pieces. The script is part of the code only of languages
-    that have two."""
+    """Returns our code -> token for the language tokens among pieces. The script is part of the
+    code only of languages that have two."""
     stated = {token: code for token in pieces if (code := language_code_of(token))}
     short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
     count = Counter(short.values())
-    return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in stated}
+    return {
+        short[token] if count[short[token]] == 1 else language_code(stated[token]): token
+        for token in stated
+    }
 
 
 def read_m2m100(path: Path) -> Imported:
@@ -119,8 +143,12 @@ M2M100 = family("m2m_100", "M2M100, NLLB-200, SMaLL-100", read_m2m100, TOKENIZER
 
 
 def read_mbart50(path: Path) -> Imported:
-    """Reads a MBartForConditionalGeneration whose sources begin with their language. Raises ImportRefused with all reasons."""
-    stated = [read_optional(path / name).get("tokenizer_class") for name in ("tokenizer_config.json", "config.json")]
+    """Reads a MBartForConditionalGeneration whose sources begin with their language. Raises
+    ImportRefused with all reasons."""
+    stated = [
+        read_optional(path / name).get("tokenizer_class")
+        for name in ("tokenizer_config.json", "config.json")
+    ]
     if not any(str(name).startswith("MBart50Tokenizer") for name in stated):
         reason = "it does not name MBart50Tokenizer: of mBART only mBART-50 is supported, such as "
         raise ImportRefused(path, [f"{reason}facebook/mbart-large-50-many-to-many-mmt"])
@@ -132,7 +160,8 @@ def read_mbart50(path: Path) -> Imported:
         config=layout.config.replace(unk_id=vocabulary["vocabulary"]["<unk>"]),
         tensors=layout.tensors,
         generation=layout.generation,
-        first_piece=next(iter(first), None),  # the only target of models that translate into one language
+        # the only target of models that translate into one language
+        first_piece=next(iter(first), None),
     )
 
 

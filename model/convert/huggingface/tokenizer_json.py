@@ -1,7 +1,8 @@
-"""The model of a tokenizer.json (library `tokenizers`) as a SentencePiece model: Unigram, or BPE whose pieces are words.
+"""The model of a tokenizer.json (library `tokenizers`) as a SentencePiece model: Unigram, or BPE
+whose pieces are words.
 
-A SentencePiece model is a message of protocol buffers: pieces (1), trainer (2) and normalizer (3). BPE joins the pair whose piece
-has the largest score first, which is the order of the merges.
+A SentencePiece model is a message of protocol buffers: pieces (1), trainer (2) and normalizer (3).
+BPE joins the pair whose piece has the largest score first, which is the order of the merges.
 """
 
 from __future__ import annotations
@@ -23,15 +24,25 @@ _IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
 
 def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:
-    """Returns the bytes of a SentencePiece model and piece -> id. Raises ImportRefused for tokenizers that it cannot
-    represent."""
+    """Returns the bytes of a SentencePiece model and piece -> id. Raises ImportRefused for
+    tokenizers that it cannot represent."""
     fields = read_object(path / FILE, most=MAX_VOCABULARY_BYTES)
     try:
         return _converted(path / FILE, fields)
     except ImportRefused:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, struct.error, RecursionError):
-        raise ImportRefused(path / FILE, ["it is not a tokenizer of the library `tokenizers`"]) from None
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        struct.error,
+        RecursionError,
+    ):
+        raise ImportRefused(
+            path / FILE, ["it is not a tokenizer of the library `tokenizers`"]
+        ) from None
 
 
 def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
@@ -39,8 +50,15 @@ def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int
     kind = model.get("type") or ("Unigram" if isinstance(model["vocab"], list) else "BPE")
     spaces = [step for step in _steps(fields.get("pre_tokenizer")) if step["type"] == "Metaspace"]
     names = ", ".join(step["type"] for step in _steps(fields.get("pre_tokenizer")))
-    if kind not in ("Unigram", "BPE") or not spaces or model.get("byte_fallback") or model.get("end_of_word_suffix"):
-        raise ImportRefused(file, [f"it is a {kind} tokenizer after {names or 'nothing'}, not one of SentencePiece"])
+    if (
+        kind not in ("Unigram", "BPE")
+        or not spaces
+        or model.get("byte_fallback")
+        or model.get("end_of_word_suffix")
+    ):
+        raise ImportRefused(
+            file, [f"it is a {kind} tokenizer after {names or 'nothing'}, not one of SentencePiece"]
+        )
     if other := [step["type"] for step in steps if step["type"] not in _IGNORED]:
         raise ImportRefused(file, [f"its normalizer {other[0]} is not supported"])
     if kind == "Unigram":
@@ -56,16 +74,32 @@ def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int
             scores[left + right] = max(scores[left + right], float(-rank))
     scores = {"<unk>": 0.0} | scores  # SentencePiece needs one
     charsmap = b"".join(
-        base64.b64decode(step["precompiled_charsmap"]) for step in steps if step["type"] == "Precompiled"
+        base64.b64decode(step["precompiled_charsmap"])
+        for step in steps
+        if step["type"] == "Precompiled"
     )
     # Texts are searched for the added tokens before, so that they are no pieces of a text.
     control = _SPECIAL | {token["content"] for token in fields.get("added_tokens") or ()}
-    pieces = b"".join(_field(1, _piece(piece, score, piece in control)) for piece, score in scores.items())
+    pieces = b"".join(
+        _field(1, _piece(piece, score, piece in control)) for piece, score in scores.items()
+    )
     unknown = list(scores).index("<unk>")
-    trainer = _number(3, _UNIGRAM if kind == "Unigram" else _BPE) + _number(4, len(scores)) + _number(40, unknown)
-    ends = [list(scores).index(piece) if piece in scores else -1 for piece in ("<s>", "</s>", "<pad>")]
+    trainer = (
+        _number(3, _UNIGRAM if kind == "Unigram" else _BPE)
+        + _number(4, len(scores))
+        + _number(40, unknown)
+    )
+    ends = [
+        list(scores).index(piece) if piece in scores else -1 for piece in ("<s>", "</s>", "<pad>")
+    ]
     trainer += b"".join(_number(41 + place, i) for place, i in enumerate(ends))
-    normalizer = _field(1, b"tokenizer.json") + _field(2, charsmap) + _number(3, 1) + _number(4, 1) + _number(5, 1)
+    normalizer = (
+        _field(1, b"tokenizer.json")
+        + _field(2, charsmap)
+        + _number(3, 1)
+        + _number(4, 1)
+        + _number(5, 1)
+    )
     return pieces + _field(2, trainer) + _field(3, normalizer), ids
 
 

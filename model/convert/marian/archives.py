@@ -1,9 +1,11 @@
-"""Reading of untrusted model files of Marian: .npz, and its binary format, version 1, with float32, float16 or intgemm8 tensors.
+"""Reading of untrusted model files of Marian: .npz, and its binary format, version 1, with float32,
+float16 or intgemm8 tensors.
 
-A binary file has a version and a number of tensors (uint64), a header for each (lengths of name, type, shape and data), all
-names, all shapes, padding to 256 bytes, and the data. An int8 matrix is stored transposed, except embeddings, and a
-float32 after it is its multiplier: w = q / multiplier. Activations have multipliers too (`NAME_QuantMultA`, "alphas");
-they are not needed here, because rows of activations have their own scales (model/int8_calibration.py).
+A binary file has a version and a number of tensors (uint64), a header for each (lengths of name,
+type, shape and data), all names, all shapes, padding to 256 bytes, and the data. An int8 matrix is
+stored transposed, except embeddings, and a float32 after it is its multiplier: w = q / multiplier.
+Activations have multipliers too (`NAME_QuantMultA`, "alphas"); they are not needed here, because
+rows of activations have their own scales (model/int8_calibration.py).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors
 _OPTIONS = "special:model.yml"
 _NOT_NEEDED = ("_QuantMultA",)
 _MAX_COMPRESSION = 4
-"""Largest accepted ratio of unpacked to packed size. Weights hardly compress; a larger ratio is an attack."""
+"""Largest accepted ratio of unpacked to packed size. Weights hardly compress; a larger ratio is an
+attack."""
 _FLOAT32, _FLOAT16, _INTGEMM8 = 0x404, 0x402, 0x4101
 _WIDTHS = {_FLOAT32: 4, _FLOAT16: 2, _INTGEMM8: 1}
 BINARY_VERSION = struct.pack("<Q", 1)
@@ -32,7 +35,8 @@ _MOST_TENSORS, _LONGEST_NAME, _MOST_AXES = 10_000, 1_000, 8
 
 
 def read_archive(file: Path) -> tuple[dict[str, Any], Tensors]:
-    """Returns Marian's options and the tensors by name. Raises ImportRefused. Nothing is unpickled."""
+    """Returns Marian's options and the tensors by name. Raises ImportRefused. Nothing is
+    unpickled."""
     arrays = _read_binary(file) if file.suffix == ".bin" else _read_npz(file)
     if _OPTIONS not in arrays or arrays[_OPTIONS].nbytes > MAX_TEXT_BYTES:
         raise ImportRefused(file, [f"it lacks {_OPTIONS}"])
@@ -43,14 +47,21 @@ def read_archive(file: Path) -> tuple[dict[str, Any], Tensors]:
         options = None
     if not isinstance(options, dict):
         raise ImportRefused(file, [f"{_OPTIONS} is not YAML with an object"])
-    needed = {name for name in arrays if not name.startswith("special:") and not name.endswith(_NOT_NEEDED)}
+    needed = {
+        name
+        for name in arrays
+        if not name.startswith("special:") and not name.endswith(_NOT_NEEDED)
+    }
     return options, {name: arrays[name] for name in arrays if name in needed}
 
 
 def _read_npz(file: Path) -> Tensors:
     try:
         with zipfile.ZipFile(file) as members:
-            if sum(info.file_size for info in members.infolist()) > _MAX_COMPRESSION * file.stat().st_size:
+            if (
+                sum(info.file_size for info in members.infolist())
+                > _MAX_COMPRESSION * file.stat().st_size
+            ):
                 raise ImportRefused(file, ["the archive claims to hold far more than its size"])
         with np.load(file, allow_pickle=False) as archive:
             return {name: _numbers(file, name, archive) for name in archive.files}
@@ -63,7 +74,11 @@ def _numbers(file: Path, name: str, archive: Any) -> NDArray[Any]:
         array: NDArray[Any] = archive[name]
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise ImportRefused(file, [f"{name} is broken or truncated, or holds objects"]) from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.byteorder == ">":
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in "fiu"
+        or array.dtype.byteorder == ">"
+    ):
         raise ImportRefused(file, [f"{name} does not hold numbers"])
     return array
 
@@ -72,17 +87,25 @@ def _read_binary(file: Path) -> Tensors:
     """Every length is checked against the size of the file."""
     try:
         data: NDArray[np.uint8] = np.memmap(file, dtype=np.uint8, mode="r")
-        return {name: _values(file, name, kind, shape, part) for name, kind, shape, part in _entries(data)}
+        return {
+            name: _values(file, name, kind, shape, part)
+            for name, kind, shape, part in _entries(data)
+        }
     except OSError as error:
-        raise ImportRefused(file, [f"the file cannot be read ({error.strerror or error})"]) from None
+        raise ImportRefused(
+            file, [f"the file cannot be read ({error.strerror or error})"]
+        ) from None
     except (struct.error, ValueError, OverflowError) as error:
         if isinstance(error, ImportRefused):
             raise
-        raise ImportRefused(file, ["the file is not in Marian's binary format (version 1), or is truncated"]) from None
+        raise ImportRefused(
+            file, ["the file is not in Marian's binary format (version 1), or is truncated"]
+        ) from None
 
 
 def _entries(data: NDArray[np.uint8]) -> list[tuple[str, int, tuple[int, ...], NDArray[np.uint8]]]:
-    """Returns name, type, shape and bytes of each tensor. Raises ValueError or struct.error for a file of another format."""
+    """Returns name, type, shape and bytes of each tensor. Raises ValueError or struct.error for a
+    file of another format."""
     version, count = struct.unpack("<QQ", data[:16].tobytes())
     if version != 1 or not 0 < count <= _MOST_TENSORS:
         raise ValueError
@@ -109,18 +132,26 @@ def _entries(data: NDArray[np.uint8]) -> list[tuple[str, int, tuple[int, ...], N
     return entries
 
 
-def _values(file: Path, name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]) -> NDArray[Any]:
+def _values(
+    file: Path, name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]
+) -> NDArray[Any]:
     """Returns the numbers of a tensor in its shape, in float32, or the bytes of a special one."""
     if name.startswith("special:"):
         return data
     count = int(np.prod(shape, dtype=np.int64))
     if kind not in _WIDTHS:
-        raise ImportRefused(file, [f"{name} has the type {kind:#x}, which is neither float32, float16 nor intgemm8"])
+        raise ImportRefused(
+            file, [f"{name} has the type {kind:#x}, which is neither float32, float16 nor intgemm8"]
+        )
     if len(data) < count * _WIDTHS[kind] + (4 if kind == _INTGEMM8 else 0):
         raise ImportRefused(file, [f"{name} is truncated"])
     numbers = data[: count * _WIDTHS[kind]].copy()
     if kind != _INTGEMM8:
-        return numbers.view(np.float32 if kind == _FLOAT32 else np.float16).astype(np.float32).reshape(shape)
+        return (
+            numbers.view(np.float32 if kind == _FLOAT32 else np.float16)
+            .astype(np.float32)
+            .reshape(shape)
+        )
     [multiplier] = data[count : count + 4].copy().view(np.float32)
     if not np.isfinite(multiplier) or multiplier <= 0:
         raise ImportRefused(file, [f"{name} has the multiplier {multiplier}"])

@@ -1,4 +1,5 @@
-"""Import from Marian's layout: decoder.yml, model .npz or .bin, vocab.yml, source.spm and target.spm."""
+"""Import from Marian's layout: decoder.yml, model .npz or .bin, vocab.yml, source.spm and
+target.spm."""
 
 from __future__ import annotations
 
@@ -35,35 +36,46 @@ log = logging.getLogger(__name__)
 COSTLY_BEAM = 6
 _ACTIVATIONS = ("relu", "swish")
 _MAX_LENGTH = 512
-"""Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500 pieces."""
+"""Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500
+pieces."""
 _EPSILON = 1e-6
 _IGNORED = {
     **dict.fromkeys(("word-penalty", "max-length-factor", "n-best-feature", "best-deep"), (0,)),
-    **dict.fromkeys(("output-sampling", "right-left", "force-decode", "tsv", "output-approx-knn"), ()),
+    **dict.fromkeys(
+        ("output-sampling", "right-left", "force-decode", "tsv", "output-approx-knn"), ()
+    ),
     **dict.fromkeys(("output-omit-bias", "xml-input", "factors-combine", "no-spm-decode"), ()),
 }
-"""Settings of decoder.yml that change targets and are not applied, with the values besides null and false that do not."""
+"""Settings of decoder.yml that change targets and are not applied, with the values besides null and
+false that do not."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
 }
-"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> position of the norm."""
+"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> position of the
+norm."""
 
 
 def read_marian(path: Path) -> Imported:
     """Reads a model in Marian's layout. Raises ImportRefused with all reasons.
 
-    The decoder starts from the zero embedding, so no padding token is needed. The archive is read without pickle.
+    The decoder starts from the zero embedding, so no padding token is needed. The archive is read
+    without pickle.
     """
     decoder = read_object(path / "decoder.yml", yaml.safe_load)
     models, vocabularies = decoder.get("models"), decoder.get("vocabs")
     if not isinstance(models, list) or len(models) != 1:
-        raise ImportRefused(path, ["decoder.yml does not name exactly one model (ensembles are not supported)"])
+        raise ImportRefused(
+            path, ["decoder.yml does not name exactly one model (ensembles are not supported)"]
+        )
     if not isinstance(vocabularies, list) or len(vocabularies) != 2:
         raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
-    file, *named = (path / plain_name(path / "decoder.yml", name) for name in (models[0], *vocabularies))
+    file, *named = (
+        path / plain_name(path / "decoder.yml", name) for name in (models[0], *vocabularies)
+    )
     model = read_model(file, named)
-    # The SentencePiece model of a side is its vocabulary if that is one, else the file that OPUS-MT has.
+    # The SentencePiece model of a side is its vocabulary if that is one, else the file that OPUS-MT
+    # has.
     pieces = [
         vocabulary if vocabulary.suffix == ".spm" else path / otherwise
         for vocabulary, otherwise in zip(named, ("source.spm", "target.spm"), strict=True)
@@ -73,21 +85,31 @@ def read_marian(path: Path) -> Imported:
         source_pieces=read_sentencepiece(pieces[0]),
         target_pieces=read_sentencepiece(pieces[1]),
         license=_license(path),
-        generation=_generation(path, decoder, (model["target_vocabulary"] or model["vocabulary"])["<unk>"]),
+        generation=_generation(
+            path, decoder, (model["target_vocabulary"] or model["vocabulary"])["<unk>"]
+        ),
     )
 
 
 def _generation(path: Path, settings: dict[str, Any], unknown: int) -> Generation:
-    """Returns how decoder.yml decodes, with Marian's defaults: a beam of 12 that shrinks, no length normalization, and never the
-    unknown piece. Names settings that are not applied in a warning. Raises ImportRefused."""
-    ignored = [name for name, same in _IGNORED.items() if settings.get(name) not in (None, False, [], *same)]
+    """Returns how decoder.yml decodes, with Marian's defaults: a beam of 12 that shrinks, no length
+    normalization, and never the unknown piece. Names settings that are not applied in a warning.
+    Raises ImportRefused."""
+    ignored = [
+        name
+        for name, same in _IGNORED.items()
+        if settings.get(name) not in (None, False, [], *same)
+    ]
     if ignored:
         shown = ", ".join(f"{name} {settings[name]!r:.40}" for name in ignored)
-        log.warning("%s is imported without these settings of its decoder.yml: %s.", path.name, shown)
+        log.warning(
+            "%s is imported without these settings of its decoder.yml: %s.", path.name, shown
+        )
     beam = settings.get("beam-size", 12)
     if isinstance(beam, int) and beam >= COSTLY_BEAM:
         log.warning(
-            "%s is decoded with a beam of %d, as its decoder.yml states; --beam-size 1 is several times as fast.",
+            "%s is decoded with a beam of %d, as its decoder.yml states; --beam-size 1 is several "
+            "times as fast.",
             path.name,
             beam,
         )
@@ -104,8 +126,8 @@ def _generation(path: Path, settings: dict[str, Any], unknown: int) -> Generatio
 
 
 def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
-    """Returns the fields of Imported that come from a model file and its source and target vocabulary. Raises
-    ImportRefused with all reasons."""
+    """Returns the fields of Imported that come from a model file and its source and target
+    vocabulary. Raises ImportRefused with all reasons."""
     source, target = (vocabulary_of(file) for file in vocabularies)
     options, arrays = read_archive(file)
     config = read_options(file, options, len(source), len(target), source == target)
@@ -114,7 +136,9 @@ def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
     target = check_vocabulary(vocabularies[1], target, config.vocab_size)
     end = target["</s>"]
     pad = min(end, source_size - 1)  # not used, but must be a valid id on both sides
-    config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
+    config = config.replace(
+        eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end
+    )
     config, tensors = convert(file, config, arrays)
     return {
         "config": config,
@@ -127,22 +151,27 @@ def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
 def read_options(
     file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool
 ) -> ModelConfig:
-    """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all reasons."""
+    """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all
+    reasons."""
     if (kind := options.get("type")) not in (None, "transformer"):
         raise ImportRefused(
-            file, [f"it is a model of Marian's type {kind!r:.40}, and only its Transformers can be run"]
+            file,
+            [f"it is a model of Marian's type {kind!r:.40}, and only its Transformers can be run"],
         )
     reasons = _unrepresentable(options)
     tied = bool(
-        options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings"))
+        options.get("tied-embeddings-all")
+        or (options.get("tied-embeddings-src") and options.get("tied-embeddings"))
     )
     before, after, top = (
-        str(options.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess", "postprocess-top")
+        str(options.get(f"transformer-{place}") or "")
+        for place in ("preprocess", "postprocess", "postprocess-top")
     )
     norm = _NORMS.get((before, after, top))
     if norm is None:
         reasons.append(
-            f"its residual layout ({before!r}, {after!r}, {top!r}) is neither post-norm ('', 'dan', '') "
+            f"its residual layout ({before!r}, {after!r}, {top!r}) is neither post-norm ('', "
+            "'dan', '') "
             "nor pre-norm ('n', 'da', 'n')"
         )
     if tied and not one_vocabulary:
@@ -154,7 +183,9 @@ def read_options(
         source, target = sizes
         return ModelConfig(
             vocab_size=target or target_size,
-            source_vocab_size=None if (source or source_size) == (target or target_size) else source or source_size,
+            source_vocab_size=None
+            if (source or source_size) == (target or target_size)
+            else source or source_size,
             d_model=options["dim-emb"],
             heads=options["transformer-heads"],
             d_ff=options["transformer-dim-ffn"],
@@ -178,8 +209,8 @@ def read_options(
 
 
 def _unrepresentable(options: dict[str, Any]) -> list[str]:
-    """Returns the options that change the computation, but neither the names nor the shapes of the tensors. The others
-    give tensors that a model of ours does not have."""
+    """Returns the options that change the computation, but neither the names nor the shapes of the
+    tensors. The others give tensors that a model of ours does not have."""
     supported = {
         "transformer-decoder-autoreg": ("self-attention", "rnn"),
         "transformer-ffn-activation": _ACTIVATIONS,
@@ -195,10 +226,14 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
 
 
 def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConfig, Tensors]:
-    """Converts Marian's tensors. Returns the config with the length of learned positions if there are any, and our
-    tensors."""
+    """Converts Marian's tensors. Returns the config with the length of learned positions if there
+    are any, and our tensors."""
     names = {f"{part.ours}.weight": part.marian_weight for part in parts(config)}
-    names |= {f"{part.ours}.bias": part.marian_bias for part in parts(config) if part.marian_bias is not None}
+    names |= {
+        f"{part.ours}.bias": part.marian_bias
+        for part in parts(config)
+        if part.marian_bias is not None
+    }
     shared = "Wemb" in stored
     names["embedding.weight"] = "Wemb" if shared else "decoder_Wemb"
     if not config.tied_embeddings and not shared:
@@ -211,14 +246,18 @@ def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConf
     tensors = take_tensors(file, stored, names)
     for part in parts(config):
         weight = f"{part.ours}.weight"
-        tensors[weight] = np.ascontiguousarray(tensors[weight].T) if part.linear else tensors[weight].flatten()
+        tensors[weight] = (
+            np.ascontiguousarray(tensors[weight].T) if part.linear else tensors[weight].flatten()
+        )
     for name in [name for name in tensors if name.endswith("bias")]:
         tensors[name] = tensors[name].flatten()
     if not config.tied_embeddings:
         target = tensors["embedding.weight"]
         tensors.setdefault("source_embedding.weight", target)
         head = stored.pop("decoder_ff_logit_out_Wt", target)
-        head = stored.pop("decoder_ff_logit_out_W").T if "decoder_ff_logit_out_W" in stored else head
+        head = (
+            stored.pop("decoder_ff_logit_out_W").T if "decoder_ff_logit_out_W" in stored else head
+        )
         tensors["projection.weight"] = np.ascontiguousarray(head)
     tensors.setdefault("positions.weight", marian_sinusoids(config.max_length, config.d_model))
     check_tensors(file, config, tensors, stored)
@@ -226,7 +265,8 @@ def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConf
 
 
 def marian_sinusoids(length: int, width: int) -> Float32:
-    """Returns Marian's own sinusoids (length, width): sines, then cosines, of pos / 10000^(i / (width / 2 - 1))."""
+    """Returns Marian's own sinusoids (length, width): sines, then cosines, of pos / 10000^(i /
+    (width / 2 - 1))."""
     half = width // 2
     rates = (10_000.0 ** (-np.arange(half) / max(1, half - 1))).astype(np.float32)
     angles = np.arange(length)[:, None] * rates.astype(np.float64)
@@ -234,7 +274,8 @@ def marian_sinusoids(length: int, width: int) -> Float32:
 
 
 def vocabulary_of(file: Path) -> dict[str, int]:
-    """Reads a vocabulary of Marian: a vocab.yml, or a SentencePiece model, whose ids are its own."""
+    """Reads a vocabulary of Marian: a vocab.yml, or a SentencePiece model, whose ids are its
+    own."""
     if file.suffix == ".spm":
         return sentencepiece_vocabulary(read_sentencepiece(file))
     text = read_text(file, MAX_VOCABULARY_BYTES)
@@ -252,4 +293,8 @@ def _license(path: Path) -> str:
     return ""
 
 
-SOURCE = Source(sign="decoder.yml (Marian)", recognises=lambda path: (path / "decoder.yml").is_file(), read=read_marian)
+SOURCE = Source(
+    sign="decoder.yml (Marian)",
+    recognises=lambda path: (path / "decoder.yml").is_file(),
+    read=read_marian,
+)

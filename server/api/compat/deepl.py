@@ -1,6 +1,7 @@
 """DeepL-compatible translation under /v2, for DeepL's official client libraries.
 
-A parameter that would change the translation has its effect or is rejected; docs/clients.md has the table.
+A parameter that would change the translation has its effect or is rejected; docs/clients.md has the
+table.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
                 parameters.non_splitting_tags,
                 parameters.outline_detection is not False,
             ),
-            split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
+            split=SPLITS[
+                parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")
+            ],
             options=default_options(services.settings, rerank=rerank),
             glossary=glossary,
             **address_form(parameters.formality, parameters.strict),
@@ -86,7 +89,11 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     answers = []
     for translation, result, characters in zip(translations, results, billed, strict=True):
         source = translation.detected.language if translation.detected else named
-        answer = {"detected_source_language": source.upper(), "text": result, "billed_characters": characters}
+        answer = {
+            "detected_source_language": source.upper(),
+            "text": result,
+            "billed_characters": characters,
+        }
         if parameters.model_type:
             reranked = any(leg.reranked for leg in translation.legs)
             answer["model_type_used"] = "quality_optimized" if reranked else "latency_optimized"
@@ -111,7 +118,8 @@ def section_text(raw: str) -> str:
 
 
 def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatalog) -> str | None:
-    """Returns the form of address of a translation if it is not the requested one: "default" where the model knows none."""
+    """Returns the form of address of a translation if it is not the requested one: "default" where
+    the model knows none."""
     if (requested := SYMBOLS.get(parameters.formality or "")) is None:
         return None
     target = catalog.target(parameters.target_lang)
@@ -123,7 +131,8 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
 
 @router.get(
     "/usage",
-    summary="Characters sent with this key, or without a key; with quotas, those of the one with the fewest left",
+    summary="Characters sent with this key, or without a key; with quotas, those of the one with "
+    "the fewest left",
 )
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query()]) -> Response:
@@ -131,6 +140,10 @@ async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query(
     counts = services_of(request).rate_limiter.usage
     quotas = await counts.quotas(caller.key) if caller.key else []
     if not quotas:
-        return json_response({"character_count": await counts.read(caller.owner), "character_limit": UNLIMITED})
+        return json_response(
+            {"character_count": await counts.read(caller.owner), "character_limit": UNLIMITED}
+        )
     quota = min(quotas, key=lambda quota: quota.limit - quota.used)
-    return json_response({"character_count": quota.used, "character_limit": quota.limit, "end_time": quota.reset})
+    return json_response(
+        {"character_count": quota.used, "character_limit": quota.limit, "end_time": quota.reset}
+    )

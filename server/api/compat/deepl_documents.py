@@ -1,4 +1,5 @@
-"""DeepL-compatible translation of files under /v2/document: upload, status, and one download of the result."""
+"""DeepL-compatible translation of files under /v2/document: upload, status, and one download of the
+result."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from fastapi import APIRouter, File, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, translation_request
+from server.api.dependencies import (
+    deadline,
+    enter,
+    glossary_terms,
+    json_response,
+    services_of,
+    translation_request,
+)
 from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response, stated, warned
@@ -28,19 +36,27 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
     services, file = services_of(request), parameters.file
     name = file.filename or ""
     if not name.lower().endswith(SUFFIXES):
-        raise InvalidRequest(f"Invalid file: its file extension must be one of {', '.join(SUFFIXES)}.")
+        raise InvalidRequest(
+            f"Invalid file: its file extension must be one of {', '.join(SUFFIXES)}."
+        )
     output = (
         parameters.output_format or name.rpartition(".")[2]
     )  # a caller that names none expects the format of the file
     format_of(name, output)
-    caller = await enter(request, 0, parameters.auth_key)  # counted before the file is read, because reading takes time
+    # counted before the file is read, because reading takes time
+    caller = await enter(request, 0, parameters.auth_key)
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
     services.translator.catalog.target(parameters.target_lang)
     try:
         document = await services.documents.receive(
-            await file.read(), name, parameters.target_lang, caller.name, output, request.scope.get(REPEATED)
+            await file.read(),
+            name,
+            parameters.target_lang,
+            caller.name,
+            output,
+            request.scope.get(REPEATED),
         )
     except InvalidRequest as error:
         raise type(error)(f"Invalid file: {error.message}") from None
@@ -58,7 +74,9 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
             **address_form(parameters.formality),
         )
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
-            services.translator.catalog.route(work.source, work.target, work.formality, work.formality_required)
+            services.translator.catalog.route(
+                work.source, work.target, work.formality, work.formality_required
+            )
         id, key = await services.file_jobs.start(document, work)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})
@@ -72,14 +90,17 @@ async def status(document_id: Id, request: Request, parameters: DocumentKey) -> 
     if job["state"] == "translating":
         body["seconds_remaining"] = 1
     elif job["state"] == "done":
-        await services_of(request).documents.store.check(job["token"])  # a file that is no longer kept is a 410
+        # a file that is no longer kept is a 410
+        await services_of(request).documents.store.check(job["token"])
         body |= {"billed_characters": job["characters"]} | stated(job.get("warning", ""))
     else:
         body["error_message"] = job["problem"]
     return json_response(body, headers=warned(job.get("warning", "")))
 
 
-@router.post("/{document_id}/result", summary="Fetch a translated file, once", responses={200: DOWNLOADED})
+@router.post(
+    "/{document_id}/result", summary="Fetch a translated file, once", responses={200: DOWNLOADED}
+)
 async def result(document_id: Id, request: Request, parameters: DocumentKey) -> Response:
     await enter(request, 0, parameters.auth_key)
     jobs = services_of(request).file_jobs

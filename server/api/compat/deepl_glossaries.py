@@ -1,4 +1,5 @@
-"""DeepL-compatible glossaries: of one language pair under /v2/glossaries, of several under /v3/glossaries."""
+"""DeepL-compatible glossaries: of one language pair under /v2/glossaries, of several under
+/v3/glossaries."""
 
 from __future__ import annotations
 
@@ -50,7 +51,11 @@ async def create(request: Request, parameters: GlossaryParameters) -> Response:
 @router.get(V2, summary="List glossaries of one language pair")
 async def glossaries(request: Request, parameters: Key) -> Response:
     glossaries, owner = await entered(request, parameters)
-    listed = [single(glossary) for glossary in await glossaries.all(owner) if len(glossary.dictionaries) == 1]
+    listed = [
+        single(glossary)
+        for glossary in await glossaries.all(owner)
+        if len(glossary.dictionaries) == 1
+    ]
     return json_response({"glossaries": listed})
 
 
@@ -71,7 +76,9 @@ async def entries(glossary_id: Id, request: Request, parameters: Key) -> Respons
     glossaries, owner = await entered(request, parameters)
     info = only_dictionary(await glossaries.find(owner, glossary_id))
     dictionary = await glossaries.dictionary(owner, glossary_id, info.source, info.target)
-    format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
+    format: EntriesFormat = (
+        "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
+    )
     return Response(write_entries(dictionary.entries, format), media_type=MEDIA_TYPES[format])
 
 
@@ -86,7 +93,9 @@ async def create_multilingual(request: Request, parameters: MultilingualParamete
 @router.get(V3, summary="List all glossaries")
 async def multilingual_glossaries(request: Request, parameters: Key) -> Response:
     glossaries, owner = await entered(request, parameters)
-    return json_response({"glossaries": [multilingual(glossary) for glossary in await glossaries.all(owner)]})
+    return json_response(
+        {"glossaries": [multilingual(glossary) for glossary in await glossaries.all(owner)]}
+    )
 
 
 @router.get(V3 + "/{glossary_id}", summary="Show any glossary")
@@ -108,7 +117,9 @@ async def change(glossary_id: Id, request: Request, parameters: MultilingualChan
 
 
 @router.put(V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary")
-async def replace_dictionary(glossary_id: Id, request: Request, parameters: DictionaryParameters) -> Response:
+async def replace_dictionary(
+    glossary_id: Id, request: Request, parameters: DictionaryParameters
+) -> Response:
     glossaries, owner = await entered(request, parameters, change=True)
     dictionary = dictionary_of(parameters, request)
     await glossaries.put(owner, glossary_id, dictionary)
@@ -118,8 +129,14 @@ async def replace_dictionary(glossary_id: Id, request: Request, parameters: Dict
 @router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair")
 async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair) -> Response:
     glossaries, owner = await entered(request, parameters)
-    dictionary = await glossaries.dictionary(owner, glossary_id, parameters.source_lang, parameters.target_lang)
-    body = {"source_lang": dictionary.source, "target_lang": dictionary.target, "entries_format": "tsv"}
+    dictionary = await glossaries.dictionary(
+        owner, glossary_id, parameters.source_lang, parameters.target_lang
+    )
+    body = {
+        "source_lang": dictionary.source,
+        "target_lang": dictionary.target,
+        "entries_format": "tsv",
+    }
     return json_response({"dictionaries": [body | {"entries": write_entries(dictionary.entries)}]})
 
 
@@ -138,9 +155,11 @@ async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair)
     return Response(status_code=204)
 
 
-async def entered(request: Request, parameters: DeeplCredentials, change: bool = False) -> tuple[Glossaries, str]:
-    """Counts the request and returns the glossaries and the owner of those of the caller. Raises Forbidden if the request
-    would `change` them without a key where keys exist."""
+async def entered(
+    request: Request, parameters: DeeplCredentials, change: bool = False
+) -> tuple[Glossaries, str]:
+    """Counts the request and returns the glossaries and the owner of those of the caller. Raises
+    Forbidden if the request would `change` them without a key where keys exist."""
     services = services_of(request)
     caller = await enter(request, 0, parameters.auth_key)
     if change and caller.key is None and await services.authenticator.has_keys():
@@ -158,7 +177,8 @@ def dictionary_of(parameters: DictionaryParameters, request: Request) -> Diction
 
 
 def only_dictionary(glossary: Glossary) -> DictionaryInfo:
-    """Returns the dictionary of a glossary of one pair. Raises NotFound for another glossary, as DeepL's /v2 does."""
+    """Returns the dictionary of a glossary of one pair. Raises NotFound for another glossary, as
+    DeepL's /v2 does."""
     if len(glossary.dictionaries) != 1:
         raise NotFound("The glossary has several language pairs; use /v3/glossaries.")
     return glossary.dictionaries[0]

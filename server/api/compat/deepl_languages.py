@@ -26,13 +26,18 @@ RESOURCES = {"translate_text": TRANSLATION, "translate_document": TRANSLATION, "
 
 @router.get("/v2/languages", summary="List languages")
 @router.post("/v2/languages", include_in_schema=False)
-async def languages(request: Request, parameters: Annotated[DeeplLanguagesParameters, Query()]) -> Response:
+async def languages(
+    request: Request, parameters: Annotated[DeeplLanguagesParameters, Query()]
+) -> Response:
     """The official client sends the parameter as the form of a GET request."""
     await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
     if parameters.type == "source":
         return json_response(
-            [{"language": code.upper(), "name": language_name(bcp_47(code))} for code in catalog.sources]
+            [
+                {"language": code.upper(), "name": language_name(bcp_47(code))}
+                for code in catalog.sources
+            ]
         )
     return json_response(
         [
@@ -47,7 +52,9 @@ async def languages(request: Request, parameters: Annotated[DeeplLanguagesParame
 
 
 @router.get("/v3/languages", summary="List languages and what is offered for each")
-async def languages_of_resource(request: Request, parameters: Annotated[DeeplResourceParameters, Query()]) -> Response:
+async def languages_of_resource(
+    request: Request, parameters: Annotated[DeeplResourceParameters, Query()]
+) -> Response:
     """A resource that is not offered has no languages."""
     await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
@@ -65,7 +72,10 @@ async def languages_of_resource(request: Request, parameters: Annotated[DeeplRes
                     name: {"status": "stable"}
                     for name in RESOURCES[parameters.resource]
                     if (name != "auto_detection" or code in sources)
-                    and (name != "formality" or (code in targets and catalog.knows_formality(catalog.target(code))))
+                    and (
+                        name != "formality"
+                        or (code in targets and catalog.knows_formality(catalog.target(code)))
+                    )
                 },
             }
             for code in (sorted({*sources, *targets}) if offered else ())
@@ -73,12 +83,19 @@ async def languages_of_resource(request: Request, parameters: Annotated[DeeplRes
     )
 
 
-@router.get("/v2/glossary-language-pairs", summary="List the language pairs of glossaries: those that are served")
+@router.get(
+    "/v2/glossary-language-pairs",
+    summary="List the language pairs of glossaries: those that are served",
+)
 async def glossary_language_pairs(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     routes = {(source, target) for source in catalog.sources for target in catalog.targets(source)}
     pairs = sorted({(base_language(source), base_language(target)) for source, target in routes})
-    supported = [{"source_lang": source, "target_lang": target} for source, target in pairs if source != target]
+    supported = [
+        {"source_lang": source, "target_lang": target}
+        for source, target in pairs
+        if source != target
+    ]
     return json_response({"supported_languages": supported})
 
 

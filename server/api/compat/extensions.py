@@ -1,12 +1,13 @@
 """The requests of browser extensions, each under a path of its own. Written down in:
 
-    /imme              dist/chrome/content_main.js of immersive-translate/immersive-translate: `text_list`
-    /kiss              src/apis/trans.js of fishjar/kiss-translator: `genCustom` and `parseTransRes`
-    /hcfy              docs/services/custom-api.md of lmk123/highlight-translator-docs
-    /deeplx/translate  service/service.go of OwO-Network/DeepLX: `PayloadFree`
+    /imme              dist/chrome/content_main.js of immersive-translate/immersive-translate:
+    `text_list` /kiss              src/apis/trans.js of fishjar/kiss-translator: `genCustom` and
+    `parseTransRes` /hcfy              docs/services/custom-api.md of
+    lmk123/highlight-translator-docs /deeplx/translate  service/service.go of OwO-Network/DeepLX:
+    `PayloadFree`
 
-They send no key, or one as the parameter `token` of the address, or one after `Bearer`. Errors are {"error": ...}, or those of
-DeepLX under its path.
+They send no key, or one as the parameter `token` of the address, or one after `Bearer`. Errors are
+{"error": ...}, or those of DeepLX under its path.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from pydantic import AliasChoices, BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import admit, json_response, reader_languages, services_of, translation_request
+from server.api.dependencies import (
+    admit,
+    json_response,
+    reader_languages,
+    services_of,
+    translation_request,
+)
 from server.api.errors import DEEPLX
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, Key, OptionalCode, Parameters, list_of_one, none_if_blank
@@ -45,9 +52,12 @@ class ExtensionParameters(Parameters):
         validation_alias=AliasChoices("source_lang", "from", "source"),
         description="Language of the text, detected if absent or `auto`; also `from` and `source`.",
     )
-    targets: Annotated[list[Code], BeforeValidator(list_of_one), Field(min_length=1, max_length=16)] = Field(
+    targets: Annotated[
+        list[Code], BeforeValidator(list_of_one), Field(min_length=1, max_length=16)
+    ] = Field(
         validation_alias=AliasChoices("target_lang", "to", "destination"),
-        description="Language to translate into; also `to`, and `destination`: a list, whose second language counts if the "
+        description="Language to translate into; also `to`, and `destination`: a list, whose "
+        "second language counts if the "
         "text is in the first.",
         examples=["de"],
     )
@@ -59,22 +69,39 @@ class ExtensionParameters(Parameters):
 
 @router.post("/imme", summary="Translate texts for Immersive Translate")
 @router.post("/kiss", summary="Translate a text or texts for KISS Translator")
-@router.post("/hcfy", summary="Translate a text for Hcfy, line by line and with Chinese names of languages")
+@router.post(
+    "/hcfy", summary="Translate a text for Hcfy, line by line and with Chinese names of languages"
+)
 @router.post(f"{DEEPLX}/translate", summary="Translate a text for clients of DeepLX")
 async def translate(request: Request, parameters: ExtensionParameters) -> Response:
     path, text, services = request.scope["route"].path, parameters.text, services_of(request)
     texts = text if isinstance(text, list) else text.split("\n") if path == "/hcfy" else [text]
     caller = await admit(request, texts, parameters.token, "text")
-    source, targets = code_of(parameters.source or AUTO), [code_of(target) for target in parameters.targets]
+    source, targets = (
+        code_of(parameters.source or AUTO),
+        [code_of(target) for target in parameters.targets],
+    )
     if source == AUTO and len(targets) > 1:
         detector, sample = services.translator.detector, "\n".join(texts)
-        [guess, *_] = await asyncio.to_thread(detector.detect, sample, "", reader_languages(request))
-        source = guess.language if guess.confidence and guess.language in services.translator.catalog.sources else AUTO
-    target = next((code for code in targets if resolve_language_code(code, [source]) is None), targets[0])
+        [guess, *_] = await asyncio.to_thread(
+            detector.detect, sample, "", reader_languages(request)
+        )
+        source = (
+            guess.language
+            if guess.confidence and guess.language in services.translator.catalog.sources
+            else AUTO
+        )
+    target = next(
+        (code for code in targets if resolve_language_code(code, [source]) is None), targets[0]
+    )
     format = "html" if parameters.tag_handling else "text"
-    work = translation_request(request, caller, texts=tuple(texts), source=source, target=target, format=format)
+    work = translation_request(
+        request, caller, texts=tuple(texts), source=source, target=target, format=format
+    )
     translations = await services.translator.translate(work)
-    answers = [(one.text, one.detected.language if one.detected else source) for one in translations]
+    answers = [
+        (one.text, one.detected.language if one.detected else source) for one in translations
+    ]
     return json_response(body(path, text, target, answers))
 
 
@@ -83,7 +110,11 @@ def body(path: str, text: str | list[str], target: str, answers: list[tuple[str,
     translation, source = answers[0]
     match path:
         case "/imme":
-            return {"translations": [{"detected_source_lang": language, "text": one} for one, language in answers]}
+            return {
+                "translations": [
+                    {"detected_source_lang": language, "text": one} for one, language in answers
+                ]
+            }
         case "/kiss":
             entries = [{"text": one, "src": language} for one, language in answers]
             return entries if isinstance(text, list) else entries[0]
@@ -91,8 +122,17 @@ def body(path: str, text: str | list[str], target: str, answers: list[tuple[str,
             named = {"text": text, "from": name_of(source), "to": name_of(target)}
             return named | {"result": [one for one, _ in answers]}
         case _:
-            languages = {"source_lang": source.upper(), "target_lang": target.upper(), "method": "Free"}
-            return {"code": 200, "id": secrets.randbelow(10**10), "data": translation, "alternatives": []} | languages
+            languages = {
+                "source_lang": source.upper(),
+                "target_lang": target.upper(),
+                "method": "Free",
+            }
+            return {
+                "code": 200,
+                "id": secrets.randbelow(10**10),
+                "data": translation,
+                "alternatives": [],
+            } | languages
 
 
 @cache

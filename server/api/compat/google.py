@@ -10,10 +10,24 @@ from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import admit, enter, json_response, reader_languages, services_of, translation_request
+from server.api.dependencies import (
+    admit,
+    enter,
+    json_response,
+    reader_languages,
+    services_of,
+    translation_request,
+)
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, Texts, none_if_blank
+from server.api.schemas.base import (
+    Code,
+    OptionalCode,
+    OptionalText,
+    Parameters,
+    Texts,
+    none_if_blank,
+)
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
 
@@ -24,7 +38,8 @@ Model = Annotated[
     Field(default=None, description="No effect: there is one model for a pair."),
 ]
 GoogleKey = Annotated[
-    StrictStr | None, Field(default=None, max_length=512, description="API key; `X-Goog-Api-Key` works too.")
+    StrictStr | None,
+    Field(default=None, max_length=512, description="API key; `X-Goog-Api-Key` works too."),
 ]
 
 
@@ -40,12 +55,16 @@ class GoogleParameters(Parameters):
 
 
 class GoogleDetectParameters(Parameters):
-    q: Texts = Field(description="Texts whose language is to be detected.", examples=[["Guten Morgen"]])
+    q: Texts = Field(
+        description="Texts whose language is to be detected.", examples=[["Guten Morgen"]]
+    )
     key: GoogleKey = None
 
 
 class GoogleLanguagesParameters(Parameters):
-    target: OptionalText = Field(default=None, description="Any value adds the English names of the languages.")
+    target: OptionalText = Field(
+        default=None, description="Any value adds the English names of the languages."
+    )
     key: OptionalText = Field(default=None, description="API key; `X-Goog-Api-Key` works too.")
 
 
@@ -55,11 +74,20 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
     caller = await admit(request, parameters.q, parameters.key)
     source, texts = parameters.source or AUTO, tuple(parameters.q)
     work = translation_request(
-        request, caller, texts=texts, source=source, target=parameters.target, format=parameters.format
+        request,
+        caller,
+        texts=texts,
+        source=source,
+        target=parameters.target,
+        format=parameters.format,
     )
     answers = []
     for translation in await services_of(request).translator.translate(work):
-        detected = {"detectedSourceLanguage": translation.detected.language} if translation.detected else {}
+        detected = (
+            {"detectedSourceLanguage": translation.detected.language}
+            if translation.detected
+            else {}
+        )
         answers.append({"translatedText": translation.text} | detected)
     return json_response({"data": {"translations": answers}})
 
@@ -70,11 +98,16 @@ async def detect(request: Request, parameters: GoogleDetectParameters) -> Respon
     await admit(request, parameters.q, parameters.key)
     services = services_of(request)
     candidates = [
-        await asyncio.to_thread(services.translator.detector.detect, text, "", reader_languages(request))
+        await asyncio.to_thread(
+            services.translator.detector.detect, text, "", reader_languages(request)
+        )
         for text in parameters.q
     ]
     detections = [
-        [{"language": best.language, "confidence": best.confidence / 100, "isReliable": False} for best in guesses[:1]]
+        [
+            {"language": best.language, "confidence": best.confidence / 100, "isReliable": False}
+            for best in guesses[:1]
+        ]
         for guesses in candidates
     ]
     return json_response({"data": {"detections": detections}})
@@ -88,5 +121,8 @@ async def languages(
 ) -> Response:
     await enter(request, 0, parameters.key)
     codes = services_of(request).translator.catalog.languages
-    entries = [{"language": code} | ({"name": language_name(code)} if parameters.target else {}) for code in codes]
+    entries = [
+        {"language": code} | ({"name": language_name(code)} if parameters.target else {})
+        for code in codes
+    ]
     return json_response({"data": {"languages": entries}})

@@ -11,12 +11,13 @@ from server.api.errors import COMPRESSED
 from server.errors import PayloadTooLarge, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
-"""Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
+"""Extension of ASGI's scope: the server cancels the task of a request whose client has
+disconnected."""
 
 
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes | None:
-    """Returns the whole body, or None where the client has disconnected. Raises PayloadTooLarge above `limit` bytes, and
-    UnsupportedMediaType for a compressed body."""
+    """Returns the whole body, or None where the client has disconnected. Raises PayloadTooLarge
+    above `limit` bytes, and UnsupportedMediaType for a compressed body."""
     length = headers.get(b"content-length", b"")
     too_large = length.isdigit() and int(length) > limit
     pieces, size, more = list[bytes](), 0, True
@@ -38,7 +39,9 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
 
 def printable(value: bytes) -> str:
     """Returns the beginning of a header's value for an error message."""
-    return "".join(character for character in value[:40].decode("latin-1") if character.isprintable())
+    return "".join(
+        character for character in value[:40].decode("latin-1") if character.isprintable()
+    )
 
 
 async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None) -> None:

@@ -1,5 +1,5 @@
-"""The one layer between the server and the routes: request ids, body, early refusals, cross-origin headers, fixed headers,
-a response to every exception, log and metrics."""
+"""The one layer between the server and the routes: request ids, body, early refusals, cross-origin
+headers, fixed headers, a response to every exception, log and metrics."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class AccessLog:
         self._refused: Counter[Kind] = Counter()
         """The refusals of the present second by kind, without the first of each."""
 
-    def add(self, route: str, method: str, status: int, seconds: float, fields: Mapping[str, object]) -> None:
+    def add(
+        self, route: str, method: str, status: int, seconds: float, fields: Mapping[str, object]
+    ) -> None:
         """Adds a request that took so many seconds. `fields` are further ones of its line."""
         method = method if method in METHODS else "other"
         self._metrics.http(route, method, status, seconds)
@@ -72,7 +74,12 @@ class AccessLog:
             return
         level = logging.DEBUG if route in QUIET and status < 400 else logging.INFO
         if log.isEnabledFor(level):
-            line = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
+            line = {
+                "route": route,
+                "method": method,
+                "status": status,
+                "seconds": round(seconds, 6),
+            }
             log.handle(record(level, {**line, "request_id": request_id.get(), **fields}))
 
     def _is_counted(self, *kind: tuple[str, object]) -> bool:
@@ -80,7 +87,8 @@ class AccessLog:
             self._refused[kind] += 1
             return True
         if not self._refused:
-            asyncio.get_running_loop().call_later(SECONDS, self.flush, context=Context())  # of no request
+            # of no request
+            asyncio.get_running_loop().call_later(SECONDS, self.flush, context=Context())
         self._refused[kind] = 0
         return False
 
@@ -89,14 +97,17 @@ class AccessLog:
         refused, self._refused = self._refused, Counter()
         for kind, number in refused.items():
             if number:
-                log.info("requests refused", extra={**dict(kind), "status": REFUSED, "requests": number})
+                log.info(
+                    "requests refused", extra={**dict(kind), "status": REFUSED, "requests": number}
+                )
 
 
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
 """Begin of the header `traceparent` of W3C Trace Context."""
 CLIENT_CLOSED = 499
-"""Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
+"""Status in log and metrics of a request whose client disconnected before the response, as in
+nginx."""
 FIXED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -113,7 +124,8 @@ Respond = Callable[[Scope, Exception], Response]
 
 
 class Exchange:
-    """A request and its response: adds headers to the response, and tells the log when it has ended."""
+    """A request and its response: adds headers to the response, and tells the log when it has
+    ended."""
 
     __slots__ = (
         "_began",
@@ -148,7 +160,8 @@ class Exchange:
             self.status = message["status"]
             message["headers"] = self._with_fixed(message["headers"])
         elif not message.get("more_body", False):
-            self.close()  # before the last message, so that a client with the whole response finds it counted
+            # before the last message, so that a client with the whole response finds it counted
+            self.close()
         await self._send(message)
 
     def _with_fixed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -161,7 +174,9 @@ class Exchange:
             if name == b"vary" and same_origin:
                 vary = value + b", " + vary
                 continue
-            if name == CONTENT_POLICY[0] or (name == b"content-type" and value.startswith(b"text/html")):
+            if name == CONTENT_POLICY[0] or (
+                name == b"content-type" and value.startswith(b"text/html")
+            ):
                 policy = False
                 framed = framed or b"frame-ancestors http" in value
             result.append((name, value))
@@ -187,14 +202,16 @@ class Exchange:
 
 
 class Entrance:
-    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, reads its body (413 above `limit`
-    bytes), and runs the application unless `refusal` returns an error. `respond` returns the response to an exception.
+    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, reads its
+    body (413 above `limit` bytes), and runs the application unless `refusal` returns an error.
+    `respond` returns the response to an exception.
 
-    `direct` are routes by method and path, which need none of the application's layers. `cross_origin` are the arguments of
-    CORSMiddleware. `root_path` is the prefix of all addresses, which a proxy may remove.
+    `direct` are routes by method and path, which need none of the application's layers.
+    `cross_origin` are the arguments of CORSMiddleware. `root_path` is the prefix of all addresses,
+    which a proxy may remove.
 
-    If the client disconnects, the application's task is cancelled, with everything that only this task awaits. Where the
-    server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
+    If the client disconnects, the application's task is cancelled, with everything that only this
+    task awaits. Where the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
     """
 
     def __init__(
@@ -210,7 +227,12 @@ class Entrance:
         root_path: str = "",
     ) -> None:
         self._app, self._direct = app, direct
-        self._access_log, self._refusal, self._respond, self._limit = access_log, refusal, respond, limit
+        self._access_log, self._refusal, self._respond, self._limit = (
+            access_log,
+            refusal,
+            respond,
+            limit,
+        )
         self._cross_origin = CORSMiddleware(self._answer, **cross_origin)
         self._root_path = root_path
 
@@ -228,7 +250,8 @@ class Entrance:
             answer = self._cross_origin if ORIGIN in exchange.headers else self._answer
             await answer(handled, receive, exchange.send)
         finally:
-            del handled[EXCHANGE]  # it refers to the scope: what refers to itself stays in memory for minutes
+            # it refers to the scope: what refers to itself stays in memory for minutes
+            del handled[EXCHANGE]
             exchange.close()
             scope["route"] = handled.get("route")  # for outer middleware
 
@@ -242,7 +265,9 @@ class Entrance:
             error = self._refusal(scope, body)
             if error is None:
                 app = self._app
-                messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+                messages: list[Message] = [
+                    {"type": "http.request", "body": body, "more_body": False}
+                ]
 
                 async def receive_whole() -> Message:
                     return messages.pop() if messages else await receive()
@@ -270,8 +295,8 @@ class Entrance:
 
 
 def with_prefix(scope: Scope, prefix: str) -> str:
-    """Returns the path with the prefix, as ASGI demands, where the proxy has removed it. Of a POST the prefix alone is a path
-    after it, because /translate may be a prefix too."""
+    """Returns the path with the prefix, as ASGI demands, where the proxy has removed it. Of a POST
+    the prefix alone is a path after it, because /translate may be a prefix too."""
     path: str = scope["path"]
     kept = path.startswith(prefix + "/") or (path == prefix and scope["method"] != "POST")
     return path if kept else prefix + path
@@ -287,8 +312,9 @@ HEADER = b"x-request-id"
 
 
 class OneRequestId:
-    """Leaves the request's id to Ray, which gives each request one and adds it to the response. Where the server has another
-    one, because it writes only ids that it can log (`server.api.middleware.entrance.ID`), both are in the response."""
+    """Leaves the request's id to Ray, which gives each request one and adds it to the response.
+    Where the server has another one, because it writes only ids that it can log
+    (`server.api.middleware.entrance.ID`), both are in the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -298,7 +324,11 @@ class OneRequestId:
 
         async def send_without(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [(name, value) for name, value in message["headers"] if name != HEADER or value not in own]
+                headers = [
+                    (name, value)
+                    for name, value in message["headers"]
+                    if name != HEADER or value not in own
+                ]
                 message = {**message, "headers": headers}
             await send(message)
 

@@ -1,7 +1,8 @@
-"""OpenTelemetry traces over OTLP: a span for each HTTP request, and within it one for each part of its time.
+"""OpenTelemetry traces over OTLP: a span for each HTTP request, and within it one for each part of
+its time.
 
-A span has the route, the method, the status, the request id and durations. It has no text, key or address. This is the only
-importer of opentelemetry (extra `otel`).
+A span has the route, the method, the status, the request id and durations. It has no text, key or
+address. This is the only importer of opentelemetry (extra `otel`).
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ TIMING = re.compile(r"([a-z_]+);dur=([0-9.]+)")
 
 
 class Tracing:
-    """Outermost middleware: each request is a span, in the trace that its headers name (W3C trace context).
+    """Outermost middleware: each request is a span, in the trace that its headers name (W3C trace
+    context).
 
-    A background thread sends the spans to `endpoint`, which is OTLP over HTTP such as http://localhost:4318. Spans are dropped
-    while it is slow or unreachable. The end of the lifespan sends the remaining ones.
+    A background thread sends the spans to `endpoint`, which is OTLP over HTTP such as
+    http://localhost:4318. Spans are dropped while it is slow or unreachable. The end of the
+    lifespan sends the remaining ones.
     """
 
     def __init__(self, app: ASGIApp, endpoint: str, version: str) -> None:
@@ -55,7 +58,11 @@ class Tracing:
         if scope["type"] != "http" or scope["path"] in QUIET:
             await self.app(scope, receive, send)
             return
-        caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
+        caller = {
+            name.decode(): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name in CONTEXT
+        }
         context = TraceContextTextMapPropagator().extract(caller)
         span = self._tracer.start_span(scope["method"], context, SpanKind.SERVER)
         token = trace_id.set(f"{span.get_span_context().trace_id:032x}")
@@ -84,9 +91,11 @@ class Tracing:
             span.end()
 
     def _add_parts(self, timings: Sequence[tuple[str, float]], parent: Context) -> None:
-        """Adds a span for each part. Only their lengths are known, so each begins where the one before it ends, and the last one
-        ends now."""
-        parts = [(name, round(1e6 * milliseconds)) for name, milliseconds in timings if milliseconds]
+        """Adds a span for each part. Only their lengths are known, so each begins where the one
+        before it ends, and the last one ends now."""
+        parts = [
+            (name, round(1e6 * milliseconds)) for name, milliseconds in timings if milliseconds
+        ]
         moment = time.time_ns() - sum(nanoseconds for _, nanoseconds in parts)
         for name, nanoseconds in parts:
             span = self._tracer.start_span(name, parent, start_time=moment)
@@ -103,19 +112,25 @@ def covered(intervals: Iterable[tuple[float, float]]) -> float:
     return seconds
 
 
-def response_attributes(start: Message, parts: Sequence[tuple[str, float]]) -> dict[str, str | int | float]:
+def response_attributes(
+    start: Message, parts: Sequence[tuple[str, float]]
+) -> dict[str, str | int | float]:
     """Returns attributes of a response: status, request id, and the seconds of each part."""
     attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
     if identity := header(start, b"x-request-id"):
         attributes["attentive.request_id"] = identity
     return attributes | {
-        f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in parts if milliseconds
+        f"attentive.{part}_seconds": milliseconds / 1000
+        for part, milliseconds in parts
+        if milliseconds
     }
 
 
 def timings(start: Message) -> list[tuple[str, float]]:
     """Returns the parts in a response's Server-Timing, and the milliseconds of each."""
-    return [(part, float(length)) for part, length in TIMING.findall(header(start, b"server-timing"))]
+    return [
+        (part, float(length)) for part, length in TIMING.findall(header(start, b"server-timing"))
+    ]
 
 
 def header(start: Message, name: bytes) -> str:

@@ -20,9 +20,12 @@ from server.errors import Forbidden, InvalidRequest, SettingsError
 from server.models.pulls import Pull
 
 router = APIRouter(tags=["operation"], route_class=ParameterRoute)
-WRONG_ADMIN_KEY = "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."
+WRONG_ADMIN_KEY = (
+    "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."
+)
 NOT_HERE = (
-    "Without an admin key (--admin-key, ATTENTIVE_ADMIN_KEY) this is allowed only from the same machine, on a server without API "
+    "Without an admin key (--admin-key, ATTENTIVE_ADMIN_KEY) this is allowed only from the same "
+    "machine, on a server without API "
     "keys."
 )
 FOREIGN = "Pages of other websites must not manage this server."
@@ -48,17 +51,24 @@ class PairParameters(Parameters):
 
 class ModelParameters(Parameters):
     name: StrictStr = Field(
-        max_length=300, description="A pair, or a name as `attentive pull` takes it.", examples=["firefox/en-de"]
+        max_length=300,
+        description="A pair, or a name as `attentive pull` takes it.",
+        examples=["firefox/en-de"],
     )
 
 
 class ModelsAnswer(Answer):
-    pulled: list[str] = Field(description="Models that were downloaded by name, and may be deleted.")
+    pulled: list[str] = Field(
+        description="Models that were downloaded by name, and may be deleted."
+    )
     pulls: list[Pull] = Field(description="Models that are being downloaded.")
     available: list[PublishedModel] = Field(
         description="Published models of the pair, or of all pairs; the best first."
     )
-    stronger: str = Field(description="The best of them, where the embedded model or none serves the pair; else empty.")
+    stronger: str = Field(
+        description="The best of them, where the embedded model or none serves the pair; else "
+        "empty."
+    )
 
 
 @router.post(
@@ -68,8 +78,8 @@ class ModelsAnswer(Answer):
     responses=errors(400, 403),
 )
 async def reload(request: Request) -> Response:
-    """Requires the admin key as `Authorization: Bearer KEY`, or on a server without keys a request from the same machine.
-    Requests in progress are not interrupted."""
+    """Requires the admin key as `Authorization: Bearer KEY`, or on a server without keys a request
+    from the same machine. Requests in progress are not interrupted."""
     check_operator(request)
     try:
         return json_response(await services_of(request).models.reload())
@@ -77,13 +87,19 @@ async def reload(request: Request) -> Response:
         raise InvalidRequest(str(error)) from None
 
 
-@router.get("/admin/models", summary="List models", response_model=ModelsAnswer, responses=errors(400, 403))
+@router.get(
+    "/admin/models", summary="List models", response_model=ModelsAnswer, responses=errors(400, 403)
+)
 async def list_models(request: Request, parameters: PairParameters) -> Response:
     """Requires what POST /admin/reload does. GET /languages names the models that are served."""
     check_operator(request)
     services = services_of(request)
     models, pair = services.models.catalog.models, (parameters.source, parameters.target)
-    available = [model for model in published_models() if pair in ((model.source, model.target), (None, None))]
+    available = [
+        model
+        for model in published_models()
+        if pair in ((model.source, model.target), (None, None))
+    ]
     strong = any(model.preference >= 0 and pair in model.pairs for model in models)
     body = {
         "pulled": [model.name for model in models if services.pulls.is_pulled(model)],
@@ -102,7 +118,8 @@ async def list_models(request: Request, parameters: PairParameters) -> Response:
     responses=errors(400, 403),
 )
 async def add_model(request: Request, parameters: ModelParameters) -> Response:
-    """Downloads the model in the background; GET /admin/models has the progress. Requires what POST /admin/reload does."""
+    """Downloads the model in the background; GET /admin/models has the progress. Requires what POST
+    /admin/reload does."""
     check_operator(request)
     return json_response(await services_of(request).pulls.add(parameters.name), 202)
 
@@ -114,34 +131,43 @@ async def add_model(request: Request, parameters: ModelParameters) -> Response:
     responses=errors(400, 403, 404),
 )
 async def delete_model(
-    request: Request, name: Annotated[str, Path(description="The name of its folder, such as firefox-en-de.")]
+    request: Request,
+    name: Annotated[str, Path(description="The name of its folder, such as firefox-en-de.")],
 ) -> Response:
-    """Requires what POST /admin/reload does. A model of --models is downloaded again at the next start."""
+    """Requires what POST /admin/reload does. A model of --models is downloaded again at the next
+    start."""
     check_operator(request)
     await services_of(request).pulls.delete(name)
     return json_response({})
 
 
 def check_operator(request: Request) -> None:
-    """Raises Forbidden unless the request has the admin key or, on a server without keys, is from this machine, and it is not
-    from a page of another website.
+    """Raises Forbidden unless the request has the admin key or, on a server without keys, is from
+    this machine, and it is not from a page of another website.
 
-    Such a page may send requests to an address of this machine, also under a host name of its own. A proxy on this machine
-    sends those of others.
+    Such a page may send requests to an address of this machine, also under a host name of its own.
+    A proxy on this machine sends those of others.
     """
     services, headers = services_of(request), request.headers
     host, client = headers.get("host", ""), request.scope.get("client")
     own = {host, services.settings.public_url.partition("://")[2].partition("/")[0] or host}
     site = headers.get("sec-fetch-site", "none")
-    if site not in ("none", "same-origin") or headers.get("origin", f"//{host}").partition("//")[2] not in own:
+    if (
+        site not in ("none", "same-origin")
+        or headers.get("origin", f"//{host}").partition("//")[2] not in own
+    ):
         raise Forbidden(FOREIGN)
     if expected := services.settings.admin_key:
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            key.strip().encode(), expected.encode()
+        ):
             raise Forbidden(WRONG_ADMIN_KEY)
         return
     here = (
-        client is not None and client[0].removeprefix("::ffff:") in ("127.0.0.1", "::1") and LOCAL_HOST.fullmatch(host)
+        client is not None
+        and client[0].removeprefix("::ffff:") in ("127.0.0.1", "::1")
+        and LOCAL_HOST.fullmatch(host)
     )
     if not here or any(name in headers for name in PROXIED) or services.authenticator.uses_keys:
         raise Forbidden(NOT_HERE)

@@ -17,7 +17,13 @@ from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, Code, Key, Parameters, json_pairs
 from server.engine.client.batch import gather_or_cancel
 from server.errors import TextTooLong
-from server.inspection.text_alignment import PAIRS_AT_ONCE, AlignedTexts, AlignmentMethod, TextAligner, between_spaces
+from server.inspection.text_alignment import (
+    PAIRS_AT_ONCE,
+    AlignedTexts,
+    AlignmentMethod,
+    TextAligner,
+    between_spaces,
+)
 from server.translation.translator import token_estimate
 
 PAIRS_LIMIT = 100
@@ -31,14 +37,16 @@ class TextPair(Parameters):
 
 class AlignParameters(Parameters):
     pairs: Annotated[list[TextPair], BeforeValidator(json_pairs)] = Field(
-        description=f"Up to {PAIRS_LIMIT} sentences with their translations: objects, or lists of two.",
+        description=f"Up to {PAIRS_LIMIT} sentences with their translations: objects, or lists of "
+        "two.",
         examples=[[["A cat sleeps.", "Eine Katze schläft."]]],
     )
     source: Code = Field(description="Language of the sentences.", examples=["en"])
     target: Code = Field(description="Language of the translations.", examples=["de"])
     method: AlignmentMethod = Field(
         default="combined",
-        description="As `alignment` of `/attention`. A model that cannot compare words has only `attention`.",
+        description="As `alignment` of `/attention`. A model that cannot compare words has only "
+        "`attention`.",
     )
     tokenized: bool = Field(default=False, description="The words are those between spaces.")
     api_key: Key = None
@@ -48,7 +56,8 @@ class AlignAnswer(Answer):
     model: str
     method: AlignmentMethod = Field(description="The method that was used.")
     pairs: list[AlignedTexts] = Field(
-        description="The words of both sides with their characters, the links (source word, target word, probability), and "
+        description="The words of both sides with their characters, the links (source word, target "
+        "word, probability), and "
         "these without probabilities as `0-0 1-2`."
     )
 

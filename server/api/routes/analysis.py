@@ -1,4 +1,5 @@
-"""POST /score and /trace, GET /model, /positions and /encoder: forced scores, the steps of a search, what a model is and does."""
+"""POST /score and /trace, GET /model, /positions and /encoder: forced scores, the steps of a
+search, what a model is and does."""
 
 from __future__ import annotations
 
@@ -19,7 +20,14 @@ from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from model.tokenizer import Tokenizer
 from server.api.attention_formats import text_pieces
-from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, translation_request
+from server.api.dependencies import (
+    check_texts,
+    deadline,
+    enter,
+    json_response,
+    services_of,
+    translation_request,
+)
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.analysis import (
@@ -48,7 +56,11 @@ router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=err
 @router.post("/score", summary="Log-probability of given translations", response_model=ScoreAnswer)
 async def score(request: Request, parameters: ScoreParameters) -> Response:
     services = services_of(request)
-    translations = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
+    translations = (
+        [parameters.translation]
+        if isinstance(parameters.translation, str)
+        else parameters.translation
+    )
     if len(translations) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((parameters.q,), services.settings)
@@ -56,18 +68,29 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
-    pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in translations]
+    pairs = [
+        inspector.given(parameters.q, text, parameters.source, parameters.target)
+        for text in translations
+    ]
     heads = parameters.masked_heads or ()
     results = [
-        await inspector.attend(pair, limit, caller=caller, masked_heads=heads, choice=SCORES, alignment=False)
+        await inspector.attend(
+            pair, limit, caller=caller, masked_heads=heads, choice=SCORES, alignment=False
+        )
         for pair in pairs
     ]
     first, scores = results[0], [scored(result) for result in results]
     body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
-    return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
+    return json_response(
+        body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]}
+    )
 
 
-@router.post("/trace", summary="Steps of the search for the translation of one sentence", response_model=TraceAnswer)
+@router.post(
+    "/trace",
+    summary="Steps of the search for the translation of one sentence",
+    response_model=TraceAnswer,
+)
 async def traced(request: Request, parameters: TraceParameters) -> Response:
     services = services_of(request)
     options = DecodingOptions(
@@ -91,29 +114,44 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
 
 
 @router.get(
-    "/model", summary="Shape of the model between two languages", response_model=ModelAnswer, responses=errors(404)
+    "/model",
+    summary="Shape of the model between two languages",
+    response_model=ModelAnswer,
+    responses=errors(404),
 )
 async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
     await enter(request, 0, parameters.api_key)
     route = services_of(request).translator.catalog.route(parameters.source, parameters.target)
     read = await folders(route)
     heads = services_of(request).inspector.heads
-    roles = [heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder)) for leg in route]
+    roles = [
+        heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder))
+        for leg in route
+    ]
     models = [described(*parts) for parts in zip(read, route, roles, strict=True)]
     return json_response({"legs": models})
 
 
 @router.get(
-    "/positions", summary="How models tell positions apart", response_model=PositionsAnswer, responses=errors(404)
+    "/positions",
+    summary="How models tell positions apart",
+    response_model=PositionsAnswer,
+    responses=errors(404),
 )
-async def positions(request: Request, parameters: Annotated[PositionsParameters, Query()]) -> Response:
-    """Sinusoids, learned vectors before the training, rotary positions, ALiBi and a restricted neighbourhood, in the shape of
-    the model between two languages."""
+async def positions(
+    request: Request, parameters: Annotated[PositionsParameters, Query()]
+) -> Response:
+    """Sinusoids, learned vectors before the training, rotary positions, ALiBi and a restricted
+    neighbourhood, in the shape of the model between two languages."""
     await enter(request, 0, parameters.api_key)
-    [folder, *_] = await folders(services_of(request).translator.catalog.route(parameters.source, parameters.target))
+    [folder, *_] = await folders(
+        services_of(request).translator.catalog.route(parameters.source, parameters.target)
+    )
     shown = schemes(folder.model, parameters.n, parameters.r)
     body = {"n": parameters.n, "r": parameters.r, "own": folder.model.positions}
-    return json_response(body | {"schemes": {name: scheme._asdict() for name, scheme in shown.items()}})
+    return json_response(
+        body | {"schemes": {name: scheme._asdict() for name, scheme in shown.items()}}
+    )
 
 
 async def folders(route: Sequence[Leg]) -> list[ModelFolder]:
@@ -126,7 +164,11 @@ async def folders(route: Sequence[Leg]) -> list[ModelFolder]:
         raise Unavailable("The model's folder cannot be read.") from None
 
 
-@router.get("/encoder", summary="What the layers of an encoder do with a sentence", response_model=EncoderAnswer)
+@router.get(
+    "/encoder",
+    summary="What the layers of an encoder do with a sentence",
+    response_model=EncoderAnswer,
+)
 async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
     """Computed in float32 from the weights of the model, with positions and without."""
     services = services_of(request)
@@ -134,7 +176,9 @@ async def encoder(request: Request, parameters: Annotated[EncoderParameters, Que
     caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
-    study = await study_encoder(inspector, parameters.q, parameters.source, parameters.target, limit, caller)
+    study = await study_encoder(
+        inspector, parameters.q, parameters.source, parameters.target, limit, caller
+    )
     return json_response(study)
 
 
@@ -163,7 +207,9 @@ def traced_answer(subject: InspectedSentence, answer: JobResult) -> dict[str, An
         "sentences": subject.sentences,
         "source": {"text": text, "pieces": encoding.pieces, "offsets": encoding.offsets},
         "steps": [step_answer(tokenizer, step) for step in answer.trace],
-        "hypotheses": [hypothesis_answer(tokenizer, hypothesis) for hypothesis in answer.hypotheses],
+        "hypotheses": [
+            hypothesis_answer(tokenizer, hypothesis) for hypothesis in answer.hypotheses
+        ],
     }
 
 
@@ -171,7 +217,8 @@ def step_answer(tokenizer: Tokenizer, step: TraceStep) -> dict[str, Any]:
     return {
         "rows": [[(tokenizer.piece(token), score) for token, score in row] for row in step.beams],
         "chosen": [
-            {"parent": parent, "piece": tokenizer.piece(token), "total": total} for parent, token, total in step.chosen
+            {"parent": parent, "piece": tokenizer.piece(token), "total": total}
+            for parent, token, total in step.chosen
         ],
         "finished": [{"parent": parent, "total": total} for parent, _, total in step.finished],
     }
@@ -198,5 +245,7 @@ def described(folder: ModelFolder, leg: Leg, roles: HeadRoles | None) -> dict[st
         "alignment": dataclasses.asdict(leg.model.alignment),
         "roles": None
         if roles is None
-        else {name: getattr(roles, name) for name in ("sentences", "directions", "heads", "losses")},
+        else {
+            name: getattr(roles, name) for name in ("sentences", "directions", "heads", "losses")
+        },
     }

@@ -70,11 +70,14 @@ router = APIRouter(tags=["attention"], route_class=AttentionRoute)
     "/attention",
     summary="Attention weights of a translation",
     response_model=AttentionAnswer,
-    responses=errors(400, 403, 404, 410, 429, 503, 504) | {200: content(*NEGOTIATED[1:], "text/html")},
+    responses=errors(400, 403, 404, 410, 429, 503, 504)
+    | {200: content(*NEGOTIATED[1:], "text/html")},
 )
-async def attention(request: Request, parameters: Annotated[AttentionParameters, Query()]) -> Response:
-    """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also
-    `translation`)."""
+async def attention(
+    request: Request, parameters: Annotated[AttentionParameters, Query()]
+) -> Response:
+    """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one
+    (also `translation`)."""
     services = services_of(request)
     accept = request.headers.get("accept", "")
     parameters = attention_query(parameters, accept)
@@ -84,7 +87,11 @@ async def attention(request: Request, parameters: Annotated[AttentionParameters,
 
 
 async def inspected(
-    parameters: AttentionParameters, services: Services, caller: Caller, storage: Storage, deadline: float
+    parameters: AttentionParameters,
+    services: Services,
+    caller: Caller,
+    storage: Storage,
+    deadline: float,
 ) -> Response:
     """Returns the answer to the parameters, which have a format. Raises AttentiveError."""
     subject = await inspected_sentence(parameters, services, caller, storage, deadline)
@@ -110,14 +117,20 @@ async def inspected(
 
 
 async def inspected_sentence(
-    parameters: SubjectParameters, services: Services, caller: Caller, storage: Storage, deadline: float
+    parameters: SubjectParameters,
+    services: Services,
+    caller: Caller,
+    storage: Storage,
+    deadline: float,
 ) -> InspectedSentence:
     """Returns the sentence pair of the parameters. Raises InvalidRequest if it does not exist."""
     inspector = services.inspector
     chosen = parameters.hypothesis is not None or bool(parameters.prefix)
     if parameters.translation is not None and parameters.id is None:
         if chosen:
-            raise InvalidRequest("hypothesis and prefix choose a translation of the model; leave out translation.")
+            raise InvalidRequest(
+                "hypothesis and prefix choose a translation of the model; leave out translation."
+            )
         return given_pair(parameters, services)
     options = DecodingOptions(
         beam_size=parameters.beam_size or services.settings.beam_size,
@@ -125,7 +138,9 @@ async def inspected_sentence(
         loop_guard=True,
     )
     if parameters.id is not None:
-        subject = await inspector.find(parameters.id, sentence=parameters.sentence, leg=parameters.leg)
+        subject = await inspector.find(
+            parameters.id, sentence=parameters.sentence, leg=parameters.leg
+        )
     else:
         q, source, target = named_text(parameters)
         check_texts((q,), services.settings, parameters.beam_size or 1)
@@ -139,11 +154,18 @@ async def inspected_sentence(
             storage=storage,
             deadline=deadline,
         )
-        subject = await inspector.translate(translation_request, sentence=parameters.sentence, leg=parameters.leg)
+        subject = await inspector.translate(
+            translation_request, sentence=parameters.sentence, leg=parameters.leg
+        )
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, parameters.hypothesis or 0, parameters.prefix, caller=caller, deadline=deadline
+        subject,
+        options,
+        parameters.hypothesis or 0,
+        parameters.prefix,
+        caller=caller,
+        deadline=deadline,
     )
 
 

@@ -13,7 +13,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, translation_request
+from server.api.dependencies import (
+    deadline,
+    enter,
+    inline_or_stored,
+    json_response,
+    services_of,
+    translation_request,
+)
 from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
@@ -44,17 +51,23 @@ class FileParameters(UploadParameters):
     target: Code = Field(description="Language to translate into.", examples=["de"])
     api_key: Key = None
     glossary: InlineGlossary = Field(
-        default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
+        default=None,
+        description="Terms with their translations: the id of a glossary, or pairs as JSON.",
     )
     formality: Formality = Field(default=None, description=FORMALITY)
     output_format: OptionalText = Field(
-        default=None, description="Format of the translated file: that of the file, or `html` for a PDF."
+        default=None,
+        description="Format of the translated file: that of the file, or `html` for a PDF.",
     )
 
 
 class FileAnswer(Answer):
-    translatedFileUrl: str = Field(description="Address of the translated file, valid for a limited time.")
-    warning: str | None = Field(default=None, description="Also in the header `X-Warning`: no text was translated.")
+    translatedFileUrl: str = Field(
+        description="Address of the translated file, valid for a limited time."
+    )
+    warning: str | None = Field(
+        default=None, description="Also in the header `X-Warning`: no text was translated."
+    )
 
 
 @router.post(
@@ -64,15 +77,20 @@ class FileAnswer(Answer):
     response_model=FileAnswer,
     responses=errors(404, *WORK),
 )
-async def translate_file(request: Request, parameters: Annotated[FileParameters, File()]) -> Response:
+async def translate_file(
+    request: Request, parameters: Annotated[FileParameters, File()]
+) -> Response:
     services = services_of(request)
     documents, file = services.documents, parameters.file
-    caller = await enter(request, 0, parameters.api_key)  # counted before the file is read, because reading takes time
+    # counted before the file is read, because reading takes time
+    caller = await enter(request, 0, parameters.api_key)
     if not (file.filename or "").lower().endswith(SUFFIXES):
         raise InvalidRequest("Invalid request: file format not supported")
     output = parameters.output_format or ""
     format_of(file.filename or "", output)
-    glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
+    glossary = await inline_or_stored(
+        request, caller, parameters.glossary, parameters.source, parameters.target
+    )
     name, content = file.filename or "", await file.read()
     document = await documents.receive(
         content, name, parameters.target, caller.name, output, request.scope.get(REPEATED)
@@ -98,7 +116,8 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
 
 
 def own_address(request: Request) -> str:
-    """Returns the address that the client has connected to, without what it says in the header `Host`."""
+    """Returns the address that the client has connected to, without what it says in the header
+    `Host`."""
     host, port = request.scope.get("server") or ("localhost", None)
     scheme, root = request.scope["scheme"], request.scope.get("root_path", "")
     named = f"[{host}]" if ":" in host else host
@@ -141,10 +160,12 @@ class FetchedOnce(FileResponse):
 
 
 def file_response(file: StoredFile) -> Response:
-    """Returns the response with a translated file. It is an attachment in a sandbox: a translated HTML file must not run
-    as a page of this server."""
+    """Returns the response with a translated file. It is an attachment in a sandbox: a translated
+    HTML file must not run as a page of this server."""
     ascii_name = quote(file.name)
-    name = f'filename="{file.name}"' if ascii_name == file.name else f"filename*=utf-8''{ascii_name}"
+    name = (
+        f'filename="{file.name}"' if ascii_name == file.name else f"filename*=utf-8''{ascii_name}"
+    )
     headers = {
         "Cache-Control": "private, no-store",
         "Content-Disposition": f"attachment; {name}",

@@ -1,4 +1,5 @@
-"""GET /languages, POST /detect, GET /frontend/settings and POST /suggest of the LibreTranslate interface."""
+"""GET /languages, POST /detect, GET /frontend/settings and POST /suggest of the LibreTranslate
+interface."""
 
 from __future__ import annotations
 
@@ -25,26 +26,34 @@ router = APIRouter(tags=["languages"], route_class=ParameterRoute)
 
 
 class DetectParameters(Parameters):
-    q: StrictStr = Field(description="Text whose language is to be detected.", examples=["Bonjour tout le monde"])
+    q: StrictStr = Field(
+        description="Text whose language is to be detected.", examples=["Bonjour tout le monde"]
+    )
     api_key: Key = None
 
 
 class Language(Answer):
     code: str
     name: str
-    targets: list[str] = Field(description="Languages that texts in this one can be translated into.")
+    targets: list[str] = Field(
+        description="Languages that texts in this one can be translated into."
+    )
     models: dict[str, str] = Field(
-        description="Name of the model for each of these languages. One that is left out is reached through another language."
+        description="Name of the model for each of these languages. One that is left out is "
+        "reached through another language."
     )
     scores: dict[str, dict[str, float]] = Field(
-        description="BLEU (bleu) and COMET (comet) of these models on FLORES, where their publishers state them."
+        description="BLEU (bleu) and COMET (comet) of these models on FLORES, where their "
+        "publishers state them."
     )
     formality: list[str] = Field(
         description="Targets whose model knows forms of address, for the parameter `formality`."
     )
 
 
-@router.get("/languages", summary="List the languages that are served", response_model=list[Language])
+@router.get(
+    "/languages", summary="List the languages that are served", response_model=list[Language]
+)
 @router.post("/languages", include_in_schema=False)  # as libretranslatepy 2.1.1 asks
 async def languages(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
@@ -81,14 +90,21 @@ def has_forms(catalog: ModelCatalog, source: str, target: str) -> bool:
     responses=errors(*WORK),
 )
 async def detect(request: Request, parameters: DetectParameters) -> Response:
-    """The answer lists the candidates, the most probable first: every served language, and others that are likely."""
+    """The answer lists the candidates, the most probable first: every served language, and others
+    that are likely."""
     await admit(request, [parameters.q], parameters.api_key)
     detector = services_of(request).translator.detector
     guesses = await asyncio.to_thread(detector.detect, parameters.q, "", reader_languages(request))
-    return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
+    return json_response(
+        [{"confidence": guess.confidence, "language": guess.language} for guess in guesses]
+    )
 
 
-@router.get("/frontend/settings", summary="Limits and languages for a user interface", response_model=dict[str, Any])
+@router.get(
+    "/frontend/settings",
+    summary="Limits and languages for a user interface",
+    response_model=dict[str, Any],
+)
 async def frontend_settings(request: Request) -> Response:
     services = services_of(request)
     catalog, settings = services.translator.catalog, services.settings

@@ -22,20 +22,23 @@ from server.inspection.live import LiveTranslation, translate_live
 
 class LiveParameters(Parameters):
     q: StrictStr = Field(
-        description="The words so far; only the first sentence is translated.", examples=["The cat sleeps in"]
+        description="The words so far; only the first sentence is translated.",
+        examples=["The cat sleeps in"],
     )
     source: Code = Field(description="Language of `q`.", examples=["en"])
     target: Code = Field(description="Language to translate into.", examples=["de"])
     prefix: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
         default=[],
         max_length=1024,
-        description="The pieces that were given out for this sentence (`prefix` of the last answer).",
+        description="The pieces that were given out for this sentence (`prefix` of the last "
+        "answer).",
     )
     wait: int = Field(
         default=2,
         ge=0,
         le=100,
-        description="Nothing is given out that comes from the last `wait` words. Fewer are faster and less exact.",
+        description="Nothing is given out that comes from the last `wait` words. Fewer are faster "
+        "and less exact.",
     )
     final: StrictBool = Field(default=False, description="Whether no more words follow.")
     api_key: Key = None
@@ -49,12 +52,17 @@ class LiveAnswer(Answer):
     target: TextPieces = Field(description="Its translation, as far as the words go.")
     words: dict[str, list[Word]] = Field(description="The words of `source` and `target`.")
     aligned: list[int | None] = Field(
-        description="The source word that each word of the translation comes from, null for the end of sentence."
+        description="The source word that each word of the translation comes from, null for the "
+        "end of sentence."
     )
     kept: int = Field(description="Number of characters of `target.text` that are given out.")
     prefix: list[str] = Field(description="Their pieces, to be sent with the next words.")
-    complete: bool = Field(description="Whether the sentence has ended, so that all of the translation is given out.")
-    consumed: int = Field(description="Number of characters of `q` up to the end of a complete sentence, else 0.")
+    complete: bool = Field(
+        description="Whether the sentence has ended, so that all of the translation is given out."
+    )
+    consumed: int = Field(
+        description="Number of characters of `q` up to the end of a complete sentence, else 0."
+    )
 
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute)
@@ -65,10 +73,16 @@ async def page(request: Request) -> Response:
     return html_page(request, "live/index.html")
 
 
-@router.post("/live", summary="Translation of the words so far", response_model=LiveAnswer, responses=errors(*WORK))
+@router.post(
+    "/live",
+    summary="Translation of the words so far",
+    response_model=LiveAnswer,
+    responses=errors(*WORK),
+)
 async def live(request: Request, parameters: LiveParameters) -> Response:
-    """Returns what will not change any more of the translation of an unfinished sentence. The next request has more words and
-    the `prefix` of this answer; after a complete sentence it begins behind the `consumed` characters, without a prefix."""
+    """Returns what will not change any more of the translation of an unfinished sentence. The next
+    request has more words and the `prefix` of this answer; after a complete sentence it begins
+    behind the `consumed` characters, without a prefix."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     limit = deadline(request, services.settings.timeout_seconds)

@@ -22,8 +22,11 @@ router = APIRouter(tags=["operation"])
 
 
 class ReadyAnswer(Answer):
-    status: Literal["starting", "ready", "degraded", "restarting", "frozen", "draining", "failed"] = Field(
-        description="degraded: translations are served, and models of --models are missing. restarting: the worker that had the "
+    status: Literal[
+        "starting", "ready", "degraded", "restarting", "frozen", "draining", "failed"
+    ] = Field(
+        description="degraded: translations are served, and models of --models are missing. "
+        "restarting: the worker that had the "
         "models ended; requests wait for the next one. frozen: no worker goes on."
     )
     version: str
@@ -34,7 +37,9 @@ class ReadyAnswer(Answer):
     restarts: int = Field(description="Restarts of all workers since the start.")
     workers: list[DeviceStatus]
     models: list[str] = Field(description="Models that are served now.")
-    errors: dict[str, str] = Field(description="Models that could not be loaded, with one sentence.")
+    errors: dict[str, str] = Field(
+        description="Models that could not be loaded, with one sentence."
+    )
     missing: list[str] = Field(description="Models of --models that are not served yet.")
     pulls: list[Pull] = Field(description="Models that are being downloaded.")
 
@@ -55,7 +60,11 @@ async def ready(request: Request) -> Response:
     readiness = services.readiness
     status = services.engine.workers.status()
     catalog = services.translator.catalog
-    failed = {key.partition("@")[0]: error for key, error in status.errors.items() if catalog.model(key) is not None}
+    failed = {
+        key.partition("@")[0]: error
+        for key, error in status.errors.items()
+        if catalog.model(key) is not None
+    }
     body = {
         "status": readiness,
         "version": server_version(),
@@ -66,7 +75,10 @@ async def ready(request: Request) -> Response:
         "restarts": status.restarts,
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
         "models": sorted(key.partition("@")[0] for key in status.models),
-        "errors": {name: without_folders(error) for name, error in (failed | services.models.errors).items()},
+        "errors": {
+            name: without_folders(error)
+            for name, error in (failed | services.models.errors).items()
+        },
         "missing": services.pulls.missing,
         "pulls": list(services.pulls.pulls.values()),
     }

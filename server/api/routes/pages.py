@@ -31,9 +31,16 @@ SWAGGER = ("fastapi_offline", "static")
 async def root(request: Request) -> Response:
     if prefers_html(request):
         return html_page(request, "translator/index.html")
-    links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
+    links = {
+        "explorer": "/attention",
+        "documentation": "/docs",
+        "openapi": "/openapi.json",
+        "languages": "/languages",
+    }
     links = {name: request.scope["root_path"] + path for name, path in links.items()}
-    return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
+    return json_response(
+        {"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"}
+    )
 
 
 @router.get("/spec", include_in_schema=False)
@@ -50,7 +57,8 @@ async def docs() -> Response:
 
 
 class PageFiles(StaticFiles):
-    """The scripts and styles of the pages, and Swagger UI. Browsers ask each time whether a file has changed."""
+    """The scripts and styles of the pages, and Swagger UI. Browsers ask each time whether a file
+    has changed."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         scope["route"] = STATIC  # the name in logs and metrics
@@ -61,16 +69,23 @@ class PageFiles(StaticFiles):
         return response
 
 
-STATIC = Mount("/static", GZipMiddleware(PageFiles(directory=FOLDER, packages=[SWAGGER]), compresslevel=6))
+STATIC = Mount(
+    "/static", GZipMiddleware(PageFiles(directory=FOLDER, packages=[SWAGGER]), compresslevel=6)
+)
 
 
 def html_page(request: Request, name: str, *, embedded: bool = False) -> Response:
-    """Returns a page whose address has another answer for other clients, in the first language of the reader that it has or in
-    English, with gzip if the client accepts it, or 304 if the client has the page. One that is `embedded` shows one view, and
-    pages of the origins in `frame_ancestors` may have it in a frame."""
+    """Returns a page whose address has another answer for other clients, in the first language of
+    the reader that it has or in English, with gzip if the client accepts it, or 304 if the client
+    has the page. One that is `embedded` shows one view, and pages of the origins in
+    `frame_ancestors` may have it in a frame."""
     codes = (code.partition("-")[0].lower() for code in reader_languages(request))
     html = page(name, next((code for code in codes if code in interface_texts()), "en"), embedded)
-    headers = {"Vary": "Accept, Accept-Encoding, Accept-Language", "ETag": html.tag, "Cache-Control": "no-cache"}
+    headers = {
+        "Vary": "Accept, Accept-Encoding, Accept-Language",
+        "ETag": html.tag,
+        "Cache-Control": "no-cache",
+    }
     ancestors = frame_ancestors(request) if embedded else NO_FRAME
     headers |= {"Content-Security-Policy": html.policy.replace(NO_FRAME, ancestors)}
     if html.tag in request.headers.get("if-none-match", ""):
@@ -81,7 +96,8 @@ def html_page(request: Request, name: str, *, embedded: bool = False) -> Respons
 
 
 def frame_ancestors(request: Request) -> str:
-    """Returns the directive that says which pages may have this one in a frame: none if it could act for the owner of a key."""
+    """Returns the directive that says which pages may have this one in a frame: none if it could
+    act for the owner of a key."""
     services = services_of(request)
     has_key = "authorization" in request.headers or "api_key" in request.query_params
     origins = services.settings.frame_origins

@@ -52,19 +52,23 @@ class TensorParameters(SubjectParameters):
         WithJsonSchema({"type": "string", "maxLength": NAMES_LIMIT}),
     ] = Field(
         default=(),
-        description=f"Names of tensors, separated by commas; all without it. At most {NUMBERS_LIMIT:,} numbers are returned.",
+        description="Names of tensors, separated by commas; all without it. At most "
+        f"{NUMBERS_LIMIT:,} numbers are returned.",
         examples=["self.query,self.key,self.scores"],
     )
 
 
 class TensorValues(Answer):
     axes: str = Field(
-        description="A letter for each axis: r `rows`, k `keys`, D features of a head, d of the model, f of the feed-forward "
+        description="A letter for each axis: r `rows`, k `keys`, D features of a head, d of the "
+        "model, f of the feed-forward "
         "network, c `candidates`.",
         examples=["rk"],
     )
     shape: list[int]
-    formula: str = Field(description="The formula of the paper.", examples=["query key^T / sqrt(D)"])
+    formula: str = Field(
+        description="The formula of the paper.", examples=["query key^T / sqrt(D)"]
+    )
     values: list[float | None] | list[list[float | None]]
 
 
@@ -76,7 +80,9 @@ class TensorAnswer(SubjectAnswer):
     layer: int
     head: int
     position: int | None
-    rows: list[str] = Field(description="Pieces that the layer reads, also those that `position` leaves out.")
+    rows: list[str] = Field(
+        description="Pieces that the layer reads, also those that `position` leaves out."
+    )
     keys: list[str] = Field(description="Pieces that the head attends to.")
     source_ids: list[int] = Field(description="Numbers of the source's pieces in the vocabulary.")
     candidates: list[list[str]] | None = Field(
@@ -100,8 +106,12 @@ async def tensors(request: Request, parameters: Annotated[TensorParameters, Quer
     services = services_of(request)
     limit = deadline(request, services.settings.timeout_seconds)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
-    subject = await inspected_sentence(parameters, services, caller, storage_of(request, caller), limit)
-    followed = Followed(parameters.part, parameters.layer, parameters.head, parameters.position, parameters.names)
+    subject = await inspected_sentence(
+        parameters, services, caller, storage_of(request, caller), limit
+    )
+    followed = Followed(
+        parameters.part, parameters.layer, parameters.head, parameters.position, parameters.names
+    )
     result = await services.inspector.attend(
         subject,
         limit,
@@ -115,7 +125,9 @@ async def tensors(request: Request, parameters: Annotated[TensorParameters, Quer
 
 
 def _answer(followed: Followed, result: InspectionResult) -> Response:
-    return json_response(tensor_body(followed, result), headers={"Cache-Control": "private, no-cache"})
+    return json_response(
+        tensor_body(followed, result), headers={"Cache-Control": "private, no-cache"}
+    )
 
 
 def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
@@ -136,7 +148,11 @@ def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
     }
     if "logits" in values:
         piece = subject.leg.model.tokenizer.piece
-        ids = maps.candidate_ids if followed.position is None else maps.candidate_ids[followed.position, None]
+        ids = (
+            maps.candidate_ids
+            if followed.position is None
+            else maps.candidate_ids[followed.position, None]
+        )
         body["candidates"] = [[piece(token) for token in row] for row in ids.tolist()]
     shown = {}
     for name, numbers in values.items():

@@ -43,7 +43,8 @@ WARNINGS: dict[Flag, str] = {
     "source_language": "the source is in another language than the stated one.",
     "number": "a number or a code of the source is missing, doubled or changed.",
     "low_confidence": "the translation is probably not good.",
-    "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
+    "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped "
+    "it.",
 }
 """Meanings of the flags of a sentence, in the order in which they are listed."""
 
@@ -55,13 +56,16 @@ WARNINGS: dict[Flag, str] = {
     responses=errors(404, *WORK) | {200: content("text/event-stream")},
 )
 async def translate(request: Request, parameters: TranslateParameters) -> Response:
-    """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens`
-    while one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
+    """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished
+    sentence, `tokens` while one is decoded (with `stream_tokens`), and at the end `translation`
+    with the whole body, or `error`.
     """
     services = services_of(request)
     texts = (parameters.q,) if isinstance(parameters.q, str) else tuple(parameters.q)
     options = decoding_options(parameters, services.settings)
-    chosen = chosen_rows(parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag)
+    chosen = chosen_rows(
+        parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag
+    )
     check_texts(texts, services.settings, chosen)
     limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
     characters = sum(map(len, texts))
@@ -77,7 +81,9 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         best_beam=chosen_beam(parameters, services.settings),
         deadline=limit,
         do_not_translate=tuple(parameters.do_not_translate),
-        glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
+        glossary=await inline_or_stored(
+            request, caller, parameters.glossary, parameters.source, parameters.target
+        ),
         localize_numbers=parameters.localize_numbers,
         **address_form(parameters.formality),
         on_flag=parameters.on_flag,
@@ -89,19 +95,30 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         return await stream(services.translator, work, parameters.stream_tokens, finish)
     translations = await services.translator.translate(work)
     sources = services.translator.catalog.sources
-    return await services.translator.work(caller.name, characters, response, parameters, translations, sources)
+    return await services.translator.work(
+        caller.name, characters, response, parameters, translations, sources
+    )
 
 
-def response(parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]) -> Response:
+def response(
+    parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]
+) -> Response:
     """Returns the response with the whole body."""
     body = answer(parameters, translations, sources=sources)
-    return json_response(body, headers={"Server-Timing": server_timing(translations), **doubts(translations)})
+    return json_response(
+        body, headers={"Server-Timing": server_timing(translations), **doubts(translations)}
+    )
 
 
 def doubts(translations: list[Translation]) -> dict[str, str]:
-    """Returns the header X-Warning with the flags of all sentences, for clients that do not ask for details; nothing without
-    any."""
-    sentences = [sentence for translation in translations for leg in translation.legs for sentence in leg.sentences]
+    """Returns the header X-Warning with the flags of all sentences, for clients that do not ask for
+    details; nothing without any."""
+    sentences = [
+        sentence
+        for translation in translations
+        for leg in translation.legs
+        for sentence in leg.sentences
+    ]
     flagged = [sentence.flags for sentence in sentences if sentence.flags]
     if not flagged:
         return {}
@@ -113,7 +130,9 @@ def doubts(translations: list[Translation]) -> dict[str, str]:
 def decoding_options(parameters: TranslateParameters, settings: Settings) -> DecodingOptions:
     """Returns the options of a request. Raises InvalidRequest for too many alternatives."""
     if parameters.alternatives > settings.alternatives_limit:
-        raise InvalidRequest(f"Invalid request: alternatives parameter must be <= {settings.alternatives_limit}")
+        raise InvalidRequest(
+            f"Invalid request: alternatives parameter must be <= {settings.alternatives_limit}"
+        )
     return _options(
         chosen_beam(parameters, settings),
         parameters.length_penalty,
@@ -150,13 +169,14 @@ def _options(
 
 
 def chosen_beam(parameters: TranslateParameters, settings: Settings) -> int:
-    """Returns the beam width that a request or else the configuration chooses; 0 for that of the model."""
+    """Returns the beam width that a request or else the configuration chooses; 0 for that of the
+    model."""
     return parameters.beam_size or settings.beam_size or 0
 
 
 def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
-    """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the width to the
-    server."""
+    """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the
+    width to the server."""
     if not (beam_size or rerank) and hypotheses == 1 and on_flag != "retry":
         return 1
     beam = max(beam_size or 1, hypotheses)
@@ -169,8 +189,8 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
 def answer(
     parameters: TranslateParameters, translations: list[Translation], *, sources: Collection[str]
 ) -> dict[str, Any]:
-    """Returns the body as in TranslateAnswer: plain values for one text, lists for a list. `sources` are the languages that
-    the server translates from."""
+    """Returns the body as in TranslateAnswer: plain values for one text, lists for a list.
+    `sources` are the languages that the server translates from."""
     answers = [answer_to_text(parameters, translation, sources) for translation in translations]
     if isinstance(parameters.q, str):
         return answers[0]
@@ -194,7 +214,11 @@ def answer_to_text(
 def described(detected: DetectedLanguage) -> dict[str, Any]:
     """Returns a detected language as in the schema, with alternatives only if it is unsure."""
     plain = {"language": detected.language, "confidence": detected.confidence}
-    return plain | ({"alternatives": list(map(described, detected.alternatives))} if detected.alternatives else {})
+    return plain | (
+        {"alternatives": list(map(described, detected.alternatives))}
+        if detected.alternatives
+        else {}
+    )
 
 
 def details(translation: Translation, sources: Collection[str]) -> dict[str, Any]:
@@ -202,15 +226,21 @@ def details(translation: Translation, sources: Collection[str]) -> dict[str, Any
     pivoted = len(translation.legs) > 1
     return {
         "route": [
-            {name: getattr(leg, name) for name in ("model", "source", "target", "beam_size", "reranked")}
+            {
+                name: getattr(leg, name)
+                for name in ("model", "source", "target", "beam_size", "reranked")
+            }
             for leg in translation.legs
         ],
         "pivot": translation.legs[0].target if pivoted else None,
-        "sentences": [[sentence_details(sentence) for sentence in leg.sentences] for leg in translation.legs],
+        "sentences": [
+            [sentence_details(sentence) for sentence in leg.sentences] for leg in translation.legs
+        ],
         "warnings": [
             *unserved(translation.detected, sources),
             *[
-                f"Sentence {number}{f' ({leg.source} to {leg.target})' if pivoted else ''}: {WARNINGS[flag]}"
+                f"Sentence {number}{f' ({leg.source} to {leg.target})' if pivoted else ''}: "
+                f"{WARNINGS[flag]}"
                 for leg in translation.legs
                 for number, sentence in enumerate(leg.sentences, start=1)
                 for flag in flags(sentence)
@@ -221,11 +251,16 @@ def details(translation: Translation, sources: Collection[str]) -> dict[str, Any
 
 
 def unserved(detected: DetectedLanguage | None, sources: Collection[str]) -> list[str]:
-    """Returns the warning about a text that was copied because it is in none of the languages `sources`."""
+    """Returns the warning about a text that was copied because it is in none of the languages
+    `sources`."""
     if detected is None or not detected.confidence or detected.language in sources:
         return []
-    name = f"{'perhaps ' if detected.confidence < UNSURE else ''}in {language_name(detected.language)}"
-    return [f"The text is {name} ({detected.language}), which no model here translates; it was copied."]
+    name = (
+        f"{'perhaps ' if detected.confidence < UNSURE else ''}in {language_name(detected.language)}"
+    )
+    return [
+        f"The text is {name} ({detected.language}), which no model here translates; it was copied."
+    ]
 
 
 def flags(sentence: Sentence) -> list[Flag]:
@@ -255,11 +290,19 @@ def sentence_details(sentence: Sentence) -> dict[str, Any]:
 
 
 def server_timing(translations: list[Translation]) -> str:
-    """Returns the header Server-Timing: the longest time of any text in each part, in milliseconds."""
+    """Returns the header Server-Timing: the longest time of any text in each part, in
+    milliseconds."""
     queue, encode, decode, cached = 0.0, 0.0, 0.0, True
     for translation in translations:
         timings = translation.timings
-        queue, encode, decode = max(queue, timings.queue), max(encode, timings.encode), max(decode, timings.decode)
+        queue, encode, decode = (
+            max(queue, timings.queue),
+            max(encode, timings.encode),
+            max(decode, timings.decode),
+        )
         cached = cached and translation.cached
     hit = ', cache;desc="hit"' if cached else ""
-    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{hit}"
+    return (
+        f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, "
+        f"decode;dur={1000 * decode:.2f}{hit}"
+    )

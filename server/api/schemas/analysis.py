@@ -1,4 +1,5 @@
-"""Parameters and answers of POST /score, POST /trace, GET /model, GET /positions and GET /encoder."""
+"""Parameters and answers of POST /score, POST /trace, GET /model, GET /positions and GET
+/encoder."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class ScoredTranslation(ScoredPieces):
 class ScoreAnswer(Answer):
     model: str
     source: TextPieces
-    scores: ScoredTranslation | list[ScoredTranslation] = Field(description="A list if `translation` is a list.")
+    scores: ScoredTranslation | list[ScoredTranslation] = Field(
+        description="A list if `translation` is a list."
+    )
 
 
 class TraceParameters(Parameters):
@@ -51,12 +54,17 @@ class TraceParameters(Parameters):
 class SearchStep(Answer):
     """One step of the search. Rows are numbered from 0 within a step."""
 
-    rows: list[list[Candidate]] = Field(description="Best continuations of each row with natural log-probabilities.")
+    rows: list[list[Candidate]] = Field(
+        description="Best continuations of each row with natural log-probabilities."
+    )
     chosen: list[dict[str, Any]] = Field(
-        description="Hypotheses that continue: the row of the step before (`parent`), the `piece`, and the sum of the natural "
+        description="Hypotheses that continue: the row of the step before (`parent`), the `piece`, "
+        "and the sum of the natural "
         "log-probabilities so far (`total`)."
     )
-    finished: list[dict[str, Any]] = Field(description="Hypotheses that ended in this step: `parent` and `total`.")
+    finished: list[dict[str, Any]] = Field(
+        description="Hypotheses that ended in this step: `parent` and `total`."
+    )
 
 
 class TracedHypothesis(Answer):
@@ -91,17 +99,24 @@ class ModelLeg(Answer):
     config: dict[str, Any] = Field(description="Fields of the model's config.json and `head_dim`.")
     alignment: AlignmentLayer
     roles: dict[str, Any] | None = Field(
-        description="Roles of the heads over `sentences` in `directions`, on which the import measured them: `heads` has, by "
-        "kind of attention, layer and head, the `role` and the `share` of the queries that look there. Roles: `previous`, "
-        "`before_previous`, `next`, `same`, `diagonal`, `start`, `delimiter` (punctuation and the end of sentence), `rare` (the "
-        "rarest token of the sentence), `mixed`. `losses`, null where they were not measured yet: nats per target token with all "
-        "heads (`loss`), and the rise when one of the `heads` is off, all of one of the `layers`, or all `others` but the "
+        description="Roles of the heads over `sentences` in `directions`, on which the import "
+        "measured them: `heads` has, by "
+        "kind of attention, layer and head, the `role` and the `share` of the queries that look "
+        "there. Roles: `previous`, "
+        "`before_previous`, `next`, `same`, `diagonal`, `start`, `delimiter` (punctuation and the "
+        "end of sentence), `rare` (the "
+        "rarest token of the sentence), `mixed`. `losses`, null where they were not measured yet: "
+        "nats per target token with all "
+        "heads (`loss`), and the rise when one of the `heads` is off, all of one of the `layers`, "
+        "or all `others` but the "
         "layer that is worth most. Null for a model without measured roles."
     )
 
 
 class ModelAnswer(Answer):
-    legs: list[ModelLeg] = Field(description="One model, or two for a route through a pivot language.")
+    legs: list[ModelLeg] = Field(
+        description="One model, or two for a route through a pivot language."
+    )
 
 
 class PositionsParameters(ModelParameters):
@@ -114,12 +129,15 @@ class PositionNumbers(Answer):
         description="The features of a table, or the positions that each position is compared with."
     )
     cells: list[list[float]] = Field(
-        description="A row for each position. Of the tables the vectors, of `rope` the product of a query and the same key, of "
+        description="A row for each position. Of the tables the vectors, of `rope` the product of "
+        "a query and the same key, of "
         "`alibi` the bias of the first head, of `restricted` the weights of equal products."
     )
     curves: list[list[float]] = Field(
-        description="Over the positions: of tables the products with the middle one, of `rope` those with the first, of `alibi` "
-        "for each head the weights of equal products in the first row, of `restricted` those in the middle row."
+        description="Over the positions: of tables the products with the middle one, of `rope` "
+        "those with the first, of `alibi` "
+        "for each head the weights of equal products in the first row, of `restricted` those in "
+        "the middle row."
     )
 
 
@@ -128,7 +146,8 @@ class PositionsAnswer(Answer):
     r: int
     own: str = Field(description="How the model tells positions apart.", examples=["sinusoidal"])
     schemes: dict[str, PositionNumbers] = Field(
-        description="`sinusoidal`, `learned` (random, as before the training), `rope`, `alibi` and `restricted`."
+        description="`sinusoidal`, `learned` (random, as before the training), `rope`, `alibi` and "
+        "`restricted`."
     )
 
 
@@ -141,14 +160,18 @@ class EncoderAnswer(Answer):
     language: dict[str, str] = Field(description="`source` and `target`.")
     source: TextPieces
     layers: list[dict[str, list[float]]] = Field(
-        description="For each piece the lengths of what the residual connections carry (`carried_past_attention`, "
-        "`carried_past_feed_forward`) and of what is added (`attention`, `feed_forward`); the share of `active` units, above 0."
+        description="For each piece the lengths of what the residual connections carry "
+        "(`carried_past_attention`, "
+        "`carried_past_feed_forward`) and of what is added (`attention`, `feed_forward`); the "
+        "share of `active` units, above 0."
     )
     order: dict[str, list[float]] = Field(
-        description="The `pieces` with the words in reverse order, and how much the encoder's output for each piece of `source` "
+        description="The `pieces` with the words in reverse order, and how much the encoder's "
+        "output for each piece of `source` "
         "then changes (`moved`, `moved_without_positions`), relative to its length."
     )
     position_fit: dict[str, int | list[float]] | None = Field(
-        description="R² of the place of a piece, read by a linear regression from the embedding and the output of each layer, on "
+        description="R² of the place of a piece, read by a linear regression from the embedding "
+        "and the output of each layer, on "
         "`sentences` that it has not seen. Null for a language without sample sentences."
     )

@@ -26,7 +26,8 @@ def lower_case(value: Any) -> Any:
 
 
 def none_if_blank(value: Any) -> Any:
-    """Returns None for text of blanks only; other values unchanged. Forms send empty fields for absent ones."""
+    """Returns None for text of blanks only; other values unchanged. Forms send empty fields for
+    absent ones."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -36,9 +37,10 @@ def list_of_one(value: Any) -> Any:
 
 
 def json_pairs(value: Any) -> Any:
-    """Returns pairs of texts, written as an object or as lists of two, as objects with `source` and `target`; JSON in a form
-    is read. Raises ValueError."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):  # of a multipart form
+    """Returns pairs of texts, written as an object or as lists of two, as objects with `source` and
+    `target`; JSON in a form is read. Raises ValueError."""
+    # of a multipart form
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         [value] = value
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -48,15 +50,21 @@ def json_pairs(value: Any) -> Any:
     if isinstance(value, dict):
         value = list(value.items())
     if isinstance(value, list):
-        if not all(isinstance(pair, dict) or (isinstance(pair, list | tuple) and len(pair) == 2) for pair in value):
+        if not all(
+            isinstance(pair, dict) or (isinstance(pair, list | tuple) and len(pair) == 2)
+            for pair in value
+        ):
             raise ValueError("must be a list of pairs, each of two texts.")
-        return [pair if isinstance(pair, dict) else {"source": pair[0], "target": pair[1]} for pair in value]
+        return [
+            pair if isinstance(pair, dict) else {"source": pair[0], "target": pair[1]}
+            for pair in value
+        ]
     return None if value == "" else value
 
 
 def read_heads(text: Any, name: str = "masked_heads") -> Heads:
-    """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without repetition. Raises
-    InvalidRequest with the name of the parameter."""
+    """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without
+    repetition. Raises InvalidRequest with the name of the parameter."""
     if isinstance(text, list):
         text = ",".join(map(str, text))
     form = InvalidRequest(f"{name} must look like cross.0.1,encoder.2.3 (kind.layer.head from 0).")
@@ -82,34 +90,46 @@ class UploadParameters(Parameters):
 
 
 class Answer(BaseModel):
-    """Base class of response bodies. Every required field has an example or a model, so that a body has an example."""
+    """Base class of response bodies. Every required field has an example or a model, so that a body
+    has an example."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class ErrorAnswer(Answer):
-    error: str = Field(description="One sentence.", examples=["Invalid request: missing q parameter"])
+    error: str = Field(
+        description="One sentence.", examples=["Invalid request: missing q parameter"]
+    )
 
 
 Code = Annotated[StrictStr, Field(min_length=1, max_length=32, examples=["en"])]
 Key = Annotated[
-    StrictStr | None, Field(default=None, max_length=512, description="API key, if the server requires one.")
+    StrictStr | None,
+    Field(default=None, max_length=512, description="API key, if the server requires one."),
 ]
 OptionalCode = Annotated[Code | None, BeforeValidator(none_if_blank)]
 OptionalText = Annotated[StrictStr | None, BeforeValidator(none_if_blank)]
 Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
 OptionalInt = Annotated[int | None, BeforeValidator(none_if_blank)]
 OptionalBool = Annotated[bool | None, BeforeValidator(none_if_blank)]
-OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)]
+OptionalFloat = Annotated[
+    Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)
+]
 BeamSize = Annotated[
     Annotated[int, Field(ge=1, le=MAX_BEAM)] | None,
     BeforeValidator(none_if_blank),
-    Field(description="Beam width; 1 is greedy search. The default is the model's, or 1 if it states none."),
+    Field(
+        description="Beam width; 1 is greedy search. The default is the model's, or 1 if it states "
+        "none."
+    ),
 ]
 LengthPenalty = Annotated[
     Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY, allow_inf_nan=False)] | None,
     BeforeValidator(none_if_blank),
-    Field(description="GNMT length penalty alpha; the default is the model's, or 0.6 if it states none."),
+    Field(
+        description="GNMT length penalty alpha; the default is the model's, or 0.6 if it states "
+        "none."
+    ),
 ]
 HeadMask = Annotated[
     Heads | None,
@@ -117,7 +137,8 @@ HeadMask = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "maxLength": HEAD_MASK_LIMIT}, {"type": "null"}]}),
     Field(
         default=None,
-        description="Attention heads to switch off: kind.layer.head, separated by commas, as in `cross.0.1,encoder.2.3`.",
+        description="Attention heads to switch off: kind.layer.head, separated by commas, as in "
+        "`cross.0.1,encoder.2.3`.",
     ),
 ]
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictStr,
+    StringConstraints,
+    ValidationInfo,
+)
 
 from server.api.schemas.base import (
     FORMALITY,
@@ -46,7 +53,9 @@ GlossaryIds = Annotated[
     Annotated[list[Annotated[StrictStr, Field(max_length=256)]], Field(max_length=5)] | None,
     BeforeValidator(_comma_separated),
 ]
-Unsupported = Annotated[Any, AfterValidator(_unsupported), Field(default=None, description="Rejected: not supported.")]
+Unsupported = Annotated[
+    Any, AfterValidator(_unsupported), Field(default=None, description="Rejected: not supported.")
+]
 Tags = Annotated[
     frozenset[Annotated[str, StringConstraints(strict=True, max_length=256, to_lower=True)]],
     BeforeValidator(_comma_separated),
@@ -62,7 +71,9 @@ class TranslationParameters(DeeplCredentials):
     )
     formality: Formality = Field(default=None, description=FORMALITY)
     glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
-    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
+    glossary_ids: GlossaryIds = Field(
+        default=None, description="Up to 5 glossaries; the first that has a term counts."
+    )
     style_id: Unsupported = None
     translation_memory_id: Unsupported = None
 
@@ -76,51 +87,77 @@ class TranslationParameters(DeeplCredentials):
 
 class DeeplParameters(TranslationParameters):
     text: Texts = Field(description="Texts to translate.", examples=[["Hello, world!"]])
-    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_text_of)] = Field(
-        default=None, description="`0` takes each text as one sentence; `nonewlines` does not split at line ends."
+    split_sentences: Annotated[
+        Literal["0", "1", "nonewlines"] | None, BeforeValidator(_text_of)
+    ] = Field(
+        default=None,
+        description="`0` takes each text as one sentence; `nonewlines` does not split at line ends.",
     )
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_text_of)] = Field(
         default=None, description="Markup in the texts."
     )
-    ignore_tags: Tags = Field(default=frozenset(), description="Elements whose content is not translated.")
-    splitting_tags: Tags = Field(default=frozenset(), description="XML elements that end a sentence.")
-    non_splitting_tags: Tags = Field(default=frozenset(), description="XML elements that do not end a sentence.")
+    ignore_tags: Tags = Field(
+        default=frozenset(), description="Elements whose content is not translated."
+    )
+    splitting_tags: Tags = Field(
+        default=frozenset(), description="XML elements that end a sentence."
+    )
+    non_splitting_tags: Tags = Field(
+        default=frozenset(), description="XML elements that do not end a sentence."
+    )
     outline_detection: OptionalBool = Field(
-        default=None, description="Whether XML elements that hold whole texts end a sentence; the default is true."
+        default=None,
+        description="Whether XML elements that hold whole texts end a sentence; the default is "
+        "true.",
     )
     model_type: Annotated[
-        Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None, BeforeValidator(_text_of)
+        Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None,
+        BeforeValidator(_text_of),
     ] = Field(
         default=None,
-        description="The first two rerank the translations with the reverse direction, where the model has it; null leaves "
+        description="The first two rerank the translations with the reverse direction, where the "
+        "model has it; null leaves "
         "it to the server.",
     )
     context: OptionalText = Field(
-        default=None, description="No effect: sentences are translated one by one. Rejected with `strict`."
+        default=None,
+        description="No effect: sentences are translated one by one. Rejected with `strict`.",
     )
-    strict: bool = Field(default=False, description="Reject `context` and `prefer_...` instead of passing them.")
+    strict: bool = Field(
+        default=False, description="Reject `context` and `prefer_...` instead of passing them."
+    )
     custom_instructions: Unsupported = None
 
 
 class DeeplLanguagesParameters(DeeplCredentials):
-    type: Annotated[Literal["source", "target"], BeforeValidator(lambda value: value or "source")] = Field(
-        default="source", description="List of source or of target languages."
-    )
+    type: Annotated[
+        Literal["source", "target"], BeforeValidator(lambda value: value or "source")
+    ] = Field(default="source", description="List of source or of target languages.")
 
 
 class DeeplResourceParameters(DeeplCredentials):
     resource: Literal[
-        "translate_text", "translate_document", "glossary", "voice", "write", "style_rules", "translation_memory"
+        "translate_text",
+        "translate_document",
+        "glossary",
+        "voice",
+        "write",
+        "style_rules",
+        "translation_memory",
     ] = Field(description="Part of DeepL's interface.", examples=["translate_text"])
 
 
 class DocumentParameters(TranslationParameters, UploadParameters):
     output_format: OptionalText = Field(
-        default=None, description="Format of the translated file. Rejected, unless a file of this kind is written so."
+        default=None,
+        description="Format of the translated file. Rejected, unless a file of this kind is "
+        "written so.",
     )
 
 
 class DocumentKey(DeeplCredentials):
     document_key: StrictStr = Field(
-        max_length=256, description="Key from the answer to the upload.", examples=["2c6f0b9d4e7a4c0f"]
+        max_length=256,
+        description="Key from the answer to the upload.",
+        examples=["2c6f0b9d4e7a4c0f"],
     )

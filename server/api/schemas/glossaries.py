@@ -1,4 +1,5 @@
-"""Parameters and answers of glossaries: DeepL's routes under /v2 and /v3, and the parameter of translations."""
+"""Parameters and answers of glossaries: DeepL's routes under /v2 and /v3, and the parameter of
+translations."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ ENTRIES_EXAMPLE = "battery\tAkku\ndevice\tGerät"
 Format = Annotated[Literal["tsv", "csv"], BeforeValidator(lower_case)]
 Exact = Annotated[
     bool,
-    Field(description="With `false`, plurals and cases of the terms are found too, and translations may be inflected."),
+    Field(
+        description="With `false`, plurals and cases of the terms are found too, and translations "
+        "may be inflected."
+    ),
 ]
 Term = Annotated[StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS)]
 
@@ -31,13 +35,15 @@ class GlossaryPair(Parameters):
 
 
 InlineGlossary = Annotated[
-    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None, BeforeValidator(json_pairs)
+    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None,
+    BeforeValidator(json_pairs),
 ]
 
 
 class DeeplCredentials(Parameters):
     auth_key: Annotated[
-        StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
+        StrictStr | None,
+        Field(default=None, max_length=512, description="API key, for clients without the header."),
     ]
 
 
@@ -60,9 +66,13 @@ class Dictionaries(DeeplCredentials):
     @model_validator(mode="before")
     @classmethod
     def _all_read(cls, values: Any) -> Any:
-        """Refuses fields of dictionaries in a form that is not read, which would make an empty glossary."""
+        """Refuses fields of dictionaries in a form that is not read, which would make an empty
+        glossary."""
         if any(name != "dictionaries" and name.startswith("dictionaries") for name in values):
-            raise InvalidRequest("'dictionaries' must be a list; a form names its fields dictionaries[0].source_lang.")
+            raise InvalidRequest(
+                "'dictionaries' must be a list; a form names its fields "
+                "dictionaries[0].source_lang."
+            )
         return values
 
 
@@ -79,5 +89,7 @@ class MultilingualParameters(Dictionaries):
 class MultilingualChanges(Dictionaries):
     name: StrictStr | None = Field(default=None, description="New name.")
     dictionaries: list[DictionaryParameters] = Field(
-        default=[], max_length=100, description="Entries that are added, or replace those with the same term."
+        default=[],
+        max_length=100,
+        description="Entries that are added, or replace those with the same term.",
     )

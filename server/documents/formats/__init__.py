@@ -1,4 +1,5 @@
-"""The file formats that can be translated, by file name suffix. `server.documents.reader_process` reads them."""
+"""The file formats that can be translated, by file name suffix. `server.documents.reader_process`
+reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from server.errors import InvalidRequest
 
 
 class FileFormat(NamedTuple):
-    """A format of files with this suffix. `read` in the module `reader` reads them, another function if it is named."""
+    """A format of files with this suffix. `read` in the module `reader` reads them, another
+    function if it is named."""
 
     suffix: str
     media_type: str
@@ -49,13 +51,20 @@ SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 
 
 def format_of(name: str, output: str = "", setting: str = "'output_format'") -> FileFormat:
-    """Returns the format of a file by its name and by the suffix of its translation, with or without its dot, which the caller
-    chose by `setting`. The first of a kind of files is its default. Raises InvalidRequest."""
+    """Returns the format of a file by its name and by the suffix of its translation, with or
+    without its dot, which the caller chose by `setting`. The first of a kind of files is its
+    default. Raises InvalidRequest."""
     read = [format for format in FORMATS if name.lower().endswith(format.suffix)]
     if not read:
-        raise InvalidRequest(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")
+        raise InvalidRequest(
+            f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}."
+        )
     for format in read:
-        if not output or (format.written_as or format.suffix) == "." + output.lower().removeprefix("."):
+        if not output or (format.written_as or format.suffix) == "." + output.lower().removeprefix(
+            "."
+        ):
             return format
     written = " or ".join((format.written_as or format.suffix).removeprefix(".") for format in read)
-    raise InvalidRequest(f"A {read[0].suffix} file is translated into {written} here; set {setting} to {written}.")
+    raise InvalidRequest(
+        f"A {read[0].suffix} file is translated into {written} here; set {setting} to {written}."
+    )

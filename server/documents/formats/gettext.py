@@ -1,4 +1,5 @@
-"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Translated messages are kept."""
+"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Translated messages
+are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
 """A line longer than those of a catalog that wraps them."""
 WIDTH, UNLIMITED = 79, 10**9
 wrap = partial(
-    textwrap.wrap, expand_tabs=False, replace_whitespace=False, drop_whitespace=False, break_long_words=False
+    textwrap.wrap,
+    expand_tabs=False,
+    replace_whitespace=False,
+    drop_whitespace=False,
+    break_long_words=False,
 )
 ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
@@ -46,11 +51,18 @@ def parse(text: str) -> polib.POFile:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change."""
+    """Reads a catalog and sets its language to `target`. Only the lines of translations and of
+    these settings change."""
     text, encode, open_charset = decoded(data)
     catalog = parse(text)
-    entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
-    labels = [label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
+    entries = [
+        entry
+        for entry in catalog
+        if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)
+    ]
+    labels = [
+        label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text
+    ]
 
     def write(translations: Sequence[str]) -> bytes:
         done = (written(new) for (_, written), new in zip(labels, translations, strict=True))
@@ -85,7 +97,8 @@ def read(data: bytes, target: str) -> Document:
 
 
 def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
-    """Returns the range of lines of the entry that begins with line `first`, up to an empty line or the next entry."""
+    """Returns the range of lines of the entry that begins with line `first`, up to an empty line or
+    the next entry."""
     first = max(0, first)  # polib counts no line of the first entry
     while first < len(lines) and not lines[first].strip():
         first += 1
@@ -99,7 +112,8 @@ def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
 
 
 def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[str]:
-    """Returns the lines of an entry that is not fuzzy, with translations by number of the plural form (-1: none)."""
+    """Returns the lines of an entry that is not fuzzy, with translations by number of the plural
+    form (-1: none)."""
     kept = []
     for line in lines:
         if line.startswith("msgstr"):
@@ -111,7 +125,9 @@ def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[st
             kept.append(line)
     for number, text in made.items():
         name = f"msgstr{'' if number < 0 else f'[{number}]'}"
-        parts = [part for line in LINES.findall(text) for part in wrap(polib.escape(line), width - 2)] or [""]
+        parts = [
+            part for line in LINES.findall(text) for part in wrap(polib.escape(line), width - 2)
+        ] or [""]
         if len(parts) > 1 or len(name) + len(parts[0]) + 3 > width:
             parts.insert(0, "")
         kept += [f'{name} "{parts[0]}"', *[f'"{part}"' for part in parts[1:]]]
@@ -119,13 +135,16 @@ def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[st
 
 
 def with_settings(lines: list[str], settings: dict[str, str]) -> list[str]:
-    """Returns the lines of a catalog with these settings in its header, the message without an id and context."""
+    """Returns the lines of a catalog with these settings in its header, the message without an id
+    and context."""
     quoted = {name: f'"{name}: {value}\\n"' for name, value in settings.items()}
     before = ["", *lines]
     headers = (
         i
         for i, line in enumerate(lines)
-        if line.startswith("msgstr") and before[i] == 'msgid ""' and not before[i - 1].startswith(("msgctxt", '"'))
+        if line.startswith("msgstr")
+        and before[i] == 'msgid ""'
+        and not before[i - 1].startswith(("msgctxt", '"'))
     )
     if not (start := next(headers, 0)):
         return ['msgid ""', 'msgstr ""', *quoted.values(), "", *lines]

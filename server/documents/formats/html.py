@@ -20,8 +20,8 @@ CHARSET = re.compile(
     rb"|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})[^>]{0,200}>",
     re.I,
 )
-"""Declarations of a page's encoding. A tag without an end is excluded: it is text, and after translation it would no
-longer declare the encoding."""
+"""Declarations of a page's encoding. A tag without an end is excluded: it is text, and after
+translation it would no longer declare the encoding."""
 ROOT = re.compile(r"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(r"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)(["'])((?:(?!\4).)*)\4""", re.DOTALL)
@@ -37,8 +37,8 @@ META = re.compile(
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
-    encoding are written as references."""
+    """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`.
+    Characters outside the encoding are written as references."""
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8", markup=True)
     tokens = list(markup_tokens(text))
@@ -53,8 +53,12 @@ def read(data: bytes, target: str) -> Document:
     def write(translations: Sequence[str]) -> bytes:
         translated = zip(values, texts, translations[len(parts) :], strict=True)
         made = {value: parse(new).text for value, text, new in translated if new != text}
-        page = "".join(spelled_as(part, new, made) for part, new in zip(parts, translations, strict=False))
-        return encode(ROOT.sub(lambda root: LANGUAGE.sub(rf"\g<1>{target}", root[0]), page, count=1))
+        page = "".join(
+            spelled_as(part, new, made) for part, new in zip(parts, translations, strict=False)
+        )
+        return encode(
+            ROOT.sub(lambda root: LANGUAGE.sub(rf"\g<1>{target}", root[0]), page, count=1)
+        )
 
     return Document((*parts, *texts), "html", write)
 
@@ -63,26 +67,38 @@ def spellings(texts: Iterable[str]) -> dict[int, str]:
     """Returns how the characters are written that these texts of a page only have as references."""
     parts = [part for text in texts for part in pieces(text)]
     literal = set("<>&").union(*(text for text, raw in parts if text == raw))
-    spelled = {ord(text): raw for text, raw in parts if raw[:1] == "&" and len(text) == 1 and text not in literal}
+    spelled = {
+        ord(text): raw
+        for text, raw in parts
+        if raw[:1] == "&" and len(text) == 1 and text not in literal
+    }
     return {NO_BREAK: "\xa0" if "\xa0" in literal else "&nbsp;"} | spelled
 
 
 def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
-    """Returns a translation of HTML with its references as in its source, and with other values of attributes."""
-    signs = {} if new == source else spellings(token for token in markup_tokens(source) if isinstance(token, str))
+    """Returns a translation of HTML with its references as in its source, and with other values of
+    attributes."""
+    signs = (
+        {}
+        if new == source
+        else spellings(token for token in markup_tokens(source) if isinstance(token, str))
+    )
     parts: list[str] = []
     for token in markup_tokens(new):
         if isinstance(token, str):
             parts.append(token.replace("&nbsp;", "\xa0").translate(signs) if signs else token)
             continue
         found = [value for value in labels(token) if value[5] in values] if values else ()
-        edits = [(*value.span(5), attribute(values[value[5]], value[5], value[4])) for value in found]
+        edits = [
+            (*value.span(5), attribute(values[value[5]], value[5], value[4])) for value in found
+        ]
         parts.append(edited(token.raw, edits)[0])
     return "".join(parts)
 
 
 def attribute(text: str, source: str, quote: str) -> str:
-    """Returns a text as the value of an attribute in these quotes, with the references of its source."""
+    """Returns a text as the value of an attribute in these quotes, with the references of its
+    source."""
     written = html.escape(valid_text(text), quote=False).translate(spellings((source,)))
     return written.replace(quote, html.escape(quote))
 

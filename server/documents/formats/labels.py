@@ -17,8 +17,9 @@ LONGEST_LABEL = 60
 
 
 def label(text: str, mark: re.Pattern[str] = AMPERSAND) -> tuple[str, Callable[[str], str]]:
-    """Returns a text without the mark of its access key (`&Save` -> `Save`), and what writes its translation with it: before
-    the same letter where it has it, first of a word, else before its first letter."""
+    """Returns a text without the mark of its access key (`&Save` -> `Save`), and what writes its
+    translation with it: before the same letter where it has it, first of a word, else before its
+    first letter."""
     found = mark.findall(text) if len(text) <= LONGEST_LABEL else []
     if len(found) != 1:
         return text, str
@@ -26,7 +27,9 @@ def label(text: str, mark: re.Pattern[str] = AMPERSAND) -> tuple[str, Callable[[
     own = text.replace(found[0], found[0][-1], 1)
 
     def written(new: str) -> str:
-        places = (re.search(each, new, re.IGNORECASE) for each in (rf"\b{letter}", letter, r"\w", ""))
+        places = (
+            re.search(each, new, re.IGNORECASE) for each in (rf"\b{letter}", letter, r"\w", "")
+        )
         place = next(filter(None, places)).start()
         return text if new == own else new[:place] + found[0][:-1] + new[place:]
 

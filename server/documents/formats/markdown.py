@@ -1,5 +1,6 @@
-"""Reads Markdown. Blocks that markdown-it finds are translated in place, with their markup as codes, after the labels in the
-markup: titles of links, attributes that people read, titles in front matter. Code, link targets and comments are copied.
+"""Reads Markdown. Blocks that markdown-it finds are translated in place, with their markup as
+codes, after the labels in the markup: titles of links, attributes that people read, titles in front
+matter. Code, link targets and comments are copied.
 """
 
 from __future__ import annotations
@@ -36,19 +37,27 @@ BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 """Finds the blocks; inline markup is read by `to_inline`."""
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 CELLS = ("td_open", "th_open")
-FRONT_MATTER = re.compile(r"\A(?:---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z))", re.DOTALL)
-TITLES = LABELS | set("linkTitle subtitle sidebar_label heading excerpt tagline lead details".split())
+FRONT_MATTER = re.compile(
+    r"\A(?:---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z))", re.DOTALL
+)
+TITLES = LABELS | set(
+    "linkTitle subtitle sidebar_label heading excerpt tagline lead details".split()
+)
 """Keys of front matter whose texts a page shows."""
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
     r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
     r"|/{3,}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<title4>.+))?)?"
     r"|(?P<body>!!!|\?\?\?\+?|===[!+]?)[ \t]+(?:[\w-][\w -]*)?(?:\"(?P<title1>[^\"]+)\")?"
-    r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
+    r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})(?:\[(?P<title2>[^\[\]]+)\]|[ "
+    r"\t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
 )
-"""A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or of `:::`)."""
+"""A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or
+of `:::`)."""
 CODE_FRAME = re.compile(
-    r"^[ \t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$", re.MULTILINE
+    r"^[ "
+    r"\t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$",
+    re.MULTILINE,
 )
 """Tags of code."""
 BODY = re.compile(r"\s*(?:\[\^[^\]\s]+\]:|:[ \t]+\S)")
@@ -62,15 +71,18 @@ MODULE = re.compile(
 BLOCK_START = re.compile(r"\n(?=[-+*>|#=]|\d+[.)])")
 """The line end before a word that would begin a block."""
 MARKER = re.compile(
-    r"^([ \t]*\d{0,9})((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))", re.MULTILINE
+    r"^([ "
+    r"\t]*\d{0,9})((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))",
+    re.MULTILINE,
 )
 """The mark at the beginning of a line that begins a block."""
 
 
 class Block(NamedTuple):
-    """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
-    the indentation of the next line. `escaped` are the characters that are written as in the source. One that is `in_line`
-    begins after a mark, as headings and cells do."""
+    """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the
+    line break within it with the indentation of the next line. `escaped` are the characters that
+    are written as in the source. One that is `in_line` begins after a mark, as headings and cells
+    do."""
 
     start: int
     end: int
@@ -90,11 +102,17 @@ def read(data: bytes, target: str) -> Document:
 
     def write(translations: Sequence[str]) -> bytes:
         new = translations[len(places) :]
-        changed = in_place(text, str.encode, in_markup, "coded").write(new).decode() if in_markup else text
+        changed = (
+            in_place(text, str.encode, in_markup, "coded").write(new).decode()
+            if in_markup
+            else text
+        )
         again = places_of(changed)[0] if changed != text else places
         if len(again) != len(places):  # the labels are left as they were
             changed, again = text, places
-        document = in_place(changed, lambda made: encode(made.replace("\n", line_end)), again, "coded")
+        document = in_place(
+            changed, lambda made: encode(made.replace("\n", line_end)), again, "coded"
+        )
         return document.write(translations[: len(places)])
 
     return Document(tuple([place.text for place in (*places, *in_markup)]), "coded", write)
@@ -104,7 +122,10 @@ def places_of(text: str) -> tuple[list[Place], list[Place]]:
     """Returns the places of the blocks with words, and those of the labels in their markup."""
     found = sorted(find_blocks(text), key=itemgetter(0))
     blocks = [block for block in found if isinstance(block, Block) and has_words(block.tagged.text)]
-    places = [Place(block.start, block.end, coded(block.tagged), partial(written, block)) for block in blocks]
+    places = [
+        Place(block.start, block.end, coded(block.tagged), partial(written, block))
+        for block in blocks
+    ]
     return places, [label for label in found if isinstance(label, Place) and has_words(label.text)]
 
 
@@ -127,7 +148,9 @@ def label_place(text: str, start: int, end: int, is_attribute: bool = False) -> 
         new = " ".join(new.split())
         if is_attribute:
             return attribute(new, source, quotes[0])
-        return re.sub(rf"[\\{quotes}]", r"\\\g<0>", new.replace("&", "&amp;") if "&amp;" in source else new)
+        return re.sub(
+            rf"[\\{quotes}]", r"\\\g<0>", new.replace("&", "&amp;") if "&amp;" in source else new
+        )
 
     own = html.unescape(source if is_attribute else re.sub(r"\\(?=[!-/:-@\[-`{-~])", "", source))
     return Place(start, end, coded(Tagged(" ".join(own.split()))), write)
@@ -180,14 +203,27 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
             gaps = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
             ends = [gap[gap.index("\n") :] for gap in gaps]
             indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
-            kept = [gap[: gap.index("\n") + 1] + end[len(indent) :] for gap, end in zip(gaps, ends, strict=True)]
-            source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
+            kept = [
+                gap[: gap.index("\n") + 1] + end[len(indent) :]
+                for gap, end in zip(gaps, ends, strict=True)
+            ]
+            source = "".join(
+                text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True)
+            )
             tagged, escaped = to_inline(source, references)
             for markup in TOKEN.finditer(text, spans[0][0], end):
                 yield from labels_of(text, *markup.span())
             if before in CELLS:
                 escaped["|"] = "\\|"
-            yield Block(spans[0][0], end, tagged, source, escaped, indent, before in (*CELLS, "heading_open"))
+            yield Block(
+                spans[0][0],
+                end,
+                tagged,
+                source,
+                escaped,
+                indent,
+                before in (*CELLS, "heading_open"),
+            )
     for reference in references.values():
         start, stop = [lines[number] for number in reference["map"]]
         yield from labels_of(text, start, stop - 1)
@@ -200,8 +236,9 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
 
 
 def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns text with as many lines, in which those of templates and the first and last ones of admonitions and tabs are
-    empty, and their bodies are not indented; and the places of their titles and of templates."""
+    """Returns text with as many lines, in which those of templates and the first and last ones of
+    admonitions and tabs are empty, and their bodies are not indented; and the places of their
+    titles and of templates."""
     lines: list[str] = []
     titles: list[tuple[int, int]] = []
     bodies: list[int] = []
@@ -224,7 +261,9 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
         if found["body"] if found else not fence and BODY.match(line):
             bodies.append(size + 4)
         if found and found.lastgroup and found.lastgroup.startswith("title"):
-            titles.append((position + found.start(found.lastgroup), position + found.end(found.lastgroup)))
+            titles.append(
+                (position + found.start(found.lastgroup), position + found.end(found.lastgroup))
+            )
         elif found and "{" in line:
             titles.append((position + line.index("{"), position + len(line)))
         position += len(line) + 1
@@ -232,13 +271,17 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def written(block: Block, translated: str) -> str:
-    """Returns the Markdown of a translated block, in lines of the same length. One that would become other blocks, because it
-    loses a line or begins with a comment, is left as it was."""
+    """Returns the Markdown of a translated block, in lines of the same length. One that would
+    become other blocks, because it loses a line or begins with a comment, is left as it was."""
     tagged = block.tagged
     if tagged.escape:
-        return spelled_as(block.source, coded_text.written(translated, tagged.codes, ESCAPES["html"]), {})
+        return spelled_as(
+            block.source, coded_text.written(translated, tagged.codes, ESCAPES["html"]), {}
+        )
     made = coded_text.written(
-        translated, tagged.codes, lambda text: "".join(block.escaped.get(each, each) for each in text)
+        translated,
+        tagged.codes,
+        lambda text: "".join(block.escaped.get(each, each) for each in text),
     )
     made, lines = made.lstrip(" "), block.source.split("\n")
     if len(lines) > 1:
@@ -258,8 +301,11 @@ def kinds(text: str) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Returns text in lines of about `width` characters, unless it has line breaks that are part of it."""
-    lines = textwrap.wrap(text, width, expand_tabs=False, break_long_words=False, break_on_hyphens=False)
+    """Returns text in lines of about `width` characters, unless it has line breaks that are part of
+    it."""
+    lines = textwrap.wrap(
+        text, width, expand_tabs=False, break_long_words=False, break_on_hyphens=False
+    )
     return text if "\n" in text else BLOCK_START.sub(" ", "\n".join(lines))
 
 
@@ -267,10 +313,12 @@ TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s[\s>]*(?:\"(?:[^\"\\]|\\.)*\"|'
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
     r"(?:(?:\[!\w+\][^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
-    r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
+    r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ "
+    r"\t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
 )
-"""Lines that CommonMark reads as text, with the line ends around them: the beginning of an admonition (`[!NOTE]`), a formula,
-the mark of a definition or of a footnote, the definition of a link."""
+"""Lines that CommonMark reads as text, with the line ends around them: the beginning of an
+admonition (`[!NOTE]`), a formula, the mark of a definition or of a footnote, the definition of a
+link."""
 LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__):))"
 """The end of a line before one that begins with a label: `**Name:** text`."""
 STRONG_LINE = re.compile(r"[ \t]*(\*\*|__)[^*_\n]{1,60}\1[:.!]?")
@@ -293,7 +341,8 @@ TOKEN = re.compile(
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
     rf"|(?P<escaped>{CHARACTER})"
     r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
-    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED}|{BADGE})"
+    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ "
+    rf"\t]*\n\s*{JSX}|{EXTENSION}|{LABELLED}|{BADGE})"
     rf"|(?P<wrap>{WRAP})"
     rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->|<[!?][^<>]*>)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
@@ -311,7 +360,9 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
     position = 0
     for i, token in enumerate(tokens):
         kind, raw = token.lastgroup, token[0]
-        if kind == "wrap" and STRONG_LINE.fullmatch(source, source.rfind("\n", 0, token.start()) + 1, token.start()):
+        if kind == "wrap" and STRONG_LINE.fullmatch(
+            source, source.rfind("\n", 0, token.start()) + 1, token.start()
+        ):
             kind = "gap"
         if kind in ("escaped", "wrap") or (kind in ("open", "close", "run") and i not in pairs):
             continue
@@ -342,9 +393,12 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
     return Builder(read=read).build(parts).tagged(""), escaped
 
 
-def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]) -> dict[int, tuple[int, str]]:
-    """Returns the markup that surrounds text: for the number of a token, the number of the other one and how the token
-    is written. A reference to the text itself becomes a reference to its label, which is not translated."""
+def paired(
+    tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]
+) -> dict[int, tuple[int, str]]:
+    """Returns the markup that surrounds text: for the number of a token, the number of the other
+    one and how the token is written. A reference to the text itself becomes a reference to its
+    label, which is not translated."""
     pairs: dict[int, tuple[int, str]] = {}
     opened = Opened[int]()
     for i, token in enumerate(tokens):
@@ -361,7 +415,10 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
             if close:
                 pairs[start], pairs[i] = (i, tokens[start][0]), (start, close)
         elif run := token["run"]:
-            before, after = source[max(0, token.start() - 1) : token.start()], source[token.end() : token.end() + 1]
+            before, after = (
+                source[max(0, token.start() - 1) : token.start()],
+                source[token.end() : token.end() + 1],
+            )
             word = run[0] == "_" and before.isalnum() and after.isalnum()
             start = opened.close(run) if before.strip() and not word else None
             if start is not None:

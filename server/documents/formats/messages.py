@@ -1,7 +1,8 @@
 """Reads JSON and YAML files of messages: strings are translated in place.
 
-In the message files of browser extensions only `message` is translated; in .arb files keys with `@` are metadata. If the
-only key at the top of a YAML file is a language (as in Ruby on Rails), it becomes the target language.
+In the message files of browser extensions only `message` is translated; in .arb files keys with `@`
+are metadata. If the only key at the top of a YAML file is a language (as in Ruby on Rails), it
+becomes the target language.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ ESCAPE = re.compile(
     r"(?<!\\)(?:\\\\)*(\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|x[\da-fA-F]{2}|/))"
 )
 NEVER_ESCAPED = re.compile(r"[\w\"\\]", re.ASCII)
-CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.:]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
+CODE = re.compile(
+    r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.:]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*"
+)
 """Values that are not words: addresses, paths, names in code."""
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()
@@ -38,8 +41,8 @@ BRACKETS = re.compile(r"[\[\]{},:?]")
 PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
 """The anchor and the tag before a scalar."""
 SYMBOL, COLON = re.compile(r"(?<![^\s\[{,]):(?=[^\W\d])"), "\ue000"
-"""A colon that begins a word, which YAML 1.2 allows everywhere and libyaml does not in a flow collection: `[:year, :month]`.
-It is read as a character of words."""
+"""A colon that begins a word, which YAML 1.2 allows everywhere and libyaml does not in a flow
+collection: `[:year, :month]`. It is read as a character of words."""
 STRING = "tag:yaml.org,2002:str"
 
 
@@ -50,8 +53,14 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
     try:
         orjson.loads(plain)
     except orjson.JSONDecodeError as error:
-        hint = "" if comments or COMMENT.sub(blank, text) == text else " Name a file with comments .jsonc."
-        raise InvalidRequest(f"The file is not valid JSON; see line {error.lineno}.{hint}") from error
+        hint = (
+            ""
+            if comments or COMMENT.sub(blank, text) == text
+            else " Name a file with comments .jsonc."
+        )
+        raise InvalidRequest(
+            f"The file is not valid JSON; see line {error.lineno}.{hint}"
+        ) from error
     escapes = text.isascii() and "\\u" in text
     values = list(find_values(plain))
     with_message = {path[:-1] for _, _, path, _ in values if path[-1:] == ("message",)}
@@ -61,7 +70,9 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
         return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
 
     locales = [
-        (start, end, json.dumps(target)) for start, end, path, own in values if path == ("@@locale",) and own != target
+        (start, end, json.dumps(target))
+        for start, end, path, own in values
+        if path == ("@@locale",) and own != target
     ]
     places = [
         labelled(start, end, own, partial(quoted, source=text[start:end], ascii_only=escapes))
@@ -75,10 +86,16 @@ read_with_comments = partial(read, comments=True)
 
 
 def quoted(text: str, source: str, ascii_only: bool = False) -> str:
-    """Returns a text in quotes. Signs and foreign letters that its source escapes are escaped in the same way."""
+    """Returns a text in quotes. Signs and foreign letters that its source escapes are escaped in
+    the same way."""
     kept: dict[int, str] = {}
     for escape in ESCAPE.findall(source):
-        units = escape.replace("\\/", "/").encode().decode("unicode_escape").encode("utf-16", "surrogatepass")
+        units = (
+            escape.replace("\\/", "/")
+            .encode()
+            .decode("unicode_escape")
+            .encode("utf-16", "surrogatepass")
+        )
         character = units.decode("utf-16", "replace")
         if not NEVER_ESCAPED.match(character):
             kept[ord(character)] = escape
@@ -91,7 +108,8 @@ def blank(found: re.Match[str]) -> str:
 
 
 def find_values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:
-    """Yields the start and the end of the strings of valid JSON that are not keys, the keys that lead to them, and the text."""
+    """Yields the start and the end of the strings of valid JSON that are not keys, the keys that
+    lead to them, and the text."""
     path: list[str] = []  # the last key of every open object, "" in an array
     for token in TOKEN.finditer(text):
         raw = token[0]
@@ -119,8 +137,9 @@ def is_words(text: str) -> bool:
 
 
 class Scalar(NamedTuple):
-    """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for plain ones. `depth`
-    counts the collections around it, the last of which is written in brackets if it is in a `flow`."""
+    """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for
+    plain ones. `depth` counts the collections around it, the last of which is written in brackets
+    if it is in a `flow`."""
 
     start: int
     end: int
@@ -138,7 +157,9 @@ def read_yaml(data: bytes, target: str) -> Document:
         scalars = list(find_scalars(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        raise InvalidRequest(f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}.") from error
+        raise InvalidRequest(
+            f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}."
+        ) from error
     locales: list[tuple[int, int, str]] = []
     tops = [scalar for scalar in scalars if scalar.depth == 1]
     if len(tops) == 1 and tops[0].key and not tops[0].style and LANGUAGE.fullmatch(tops[0].text):
@@ -154,7 +175,8 @@ def read_yaml(data: bytes, target: str) -> Document:
 def find_scalars(text: str) -> Iterator[Scalar]:
     """Yields the strings of a file. Aliases are not followed."""
     flows = [False]
-    stack: list[int] = []  # for a mapping the number of its nodes until now, for a sequence a negative number
+    # for a mapping the number of its nodes until now, for a sequence a negative number
+    stack: list[int] = []
     read = text if COLON in text else SYMBOL.sub(COLON, text)
     for event in yaml.parse(read, Loader=Loader):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -176,7 +198,8 @@ def find_scalars(text: str) -> Iterator[Scalar]:
                 tag = RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))  # type: ignore[no-untyped-call]
             if tag == STRING and event.start_mark and event.end_mark:
                 start, end = event.start_mark.index, event.end_mark.index
-                start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
+                if event.anchor or event.tag:
+                    start += len(PROPERTIES.match(text, start, end)[0])  # type: ignore[index]
                 value = event.value.replace(COLON, ":") if read is not text else event.value
                 yield Scalar(start, end, value, event.style or "", key, len(stack), flows[-1])
 
@@ -191,7 +214,9 @@ def rendered(scalar: Scalar, text: str, new: str) -> str:
         if indent and not re.search(r"\d", header) and not new.startswith(" "):
             between = "\n" if scalar.style == "|" else "\n\n"
             lines = new.strip("\n").split("\n")
-            return f"{header}\n{between.join(indent + line if line else '' for line in lines)}{ending}"
+            return (
+                f"{header}\n{between.join(indent + line if line else '' for line in lines)}{ending}"
+            )
     if scalar.style == "'" and "\n" not in new and new.isprintable():
         return "'" + new.replace("'", "''") + "'"
     if not scalar.style and is_plain(scalar, new):
@@ -202,7 +227,9 @@ def rendered(scalar: Scalar, text: str, new: str) -> str:
 
 def is_plain(scalar: Scalar, new: str) -> bool:
     """Returns whether a translation can be written without quotes in the place of a scalar."""
-    if not (new[:1].isalnum() or new[:1] == scalar.text[:1]) or (scalar.flow and BRACKETS.search(new)):
+    if not (new[:1].isalnum() or new[:1] == scalar.text[:1]) or (
+        scalar.flow and BRACKETS.search(new)
+    ):
         return False
     try:
         return new.isprintable() and yaml.load(f"a: {new}", Loader) == {"a": new}  # noqa: S506  a safe loader

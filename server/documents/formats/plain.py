@@ -1,7 +1,8 @@
 """Reads plain text (.txt).
 
-The lines of a hard-wrapped paragraph are joined, and its translation is wrapped at the same width. A line continues the one
-before it if its first word did not fit there; other lines stay lines of their own.
+The lines of a hard-wrapped paragraph are joined, and its translation is wrapped at the same width.
+A line continues the one before it if its first word did not fit there; other lines stay lines of
+their own.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ BYTE_ORDER_MARKS = (
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 HEAD_BYTES = 2048
 ENCODINGS = re.compile(
-    r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
+    r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)",
+    re.IGNORECASE,
 )
-"""Encodings of web pages. Some of Python's other codecs take time that grows with the square of the length."""
+"""Encodings of web pages. Some of Python's other codecs take time that grows with the square of the
+length."""
 UTF_16_SHARE = 0.5
 LEGACY_SAMPLE = 20_000
 WESTERN_SHARE = 0.25
-"""Largest share of letters outside ASCII in a text in Latin-1 whose language is in no list: about 0.05 in French, above 0.9 in
-Cyrillic or Greek that is read as Latin-1."""
+"""Largest share of letters outside ASCII in a text in Latin-1 whose language is in no list: about
+0.05 in French, above 0.9 in Cyrillic or Greek that is read as Latin-1."""
 _CENTRAL = "ąćęłńóśźż áéěíóúůýčďňřšťž áäčďéíĺľňóôŕšťúýž áéíóöőúüű ăâîşţ čćđšž".split()
 ALPHABETS = {
-    "cp1252": "äöüß àâæçéèêëîïôœùûüÿ áéíñóúü áâãàçéêíóôõúü àèéìíîòóùú åäöæøé ëïéèöüáóíú áðéíóúýþæö àçèéíïòóúü äõöüšž".split(),
+    "cp1252": "äöüß àâæçéèêëîïôœùûüÿ áéíñóúü áâãàçéêíóôõúü àèéìíîòóùú åäöæøé ëïéèöüáóíú áðéíóúýþæö "
+    "àçèéíïòóúü äõöüšž".split(),
     "cp1250": _CENTRAL,
     "iso8859-2": _CENTRAL,
     "cp1254": ["çğıöşüâî"],
@@ -56,9 +60,11 @@ MAX_WIDTH = 160
 SLACK = 0.1
 """Share of the width that a filled line may be shorter."""
 CONTINUED = 0.25
-"""Least share of the line breaks that are within a sentence: the next line begins with a small letter."""
+"""Least share of the line breaks that are within a sentence: the next line begins with a small
+letter."""
 ITEM = re.compile(r"\s*(?:[-*+•‣◦▪●○·–—>|#=~_]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s|\[)")
-"""The beginning of an item that does not continue the line before: of a list, quotation, table, heading or rule."""
+"""The beginning of an item that does not continue the line before: of a list, quotation, table,
+heading or rule."""
 COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
 """White space as between the columns of a table."""
 END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
@@ -81,9 +87,11 @@ def read(data: bytes, target: str) -> Document:
     return in_place(text, encode, places, "text")
 
 
-def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[str, Callable[[str], bytes]]:
-    """Returns the text of a file and a function that encodes a text in the same way: what the encoding lacks becomes references
-    in `markup`, and other files UTF-8. Raises InvalidRequest."""
+def decode(
+    data: bytes, encoding: str = "utf-8", markup: bool = False
+) -> tuple[str, Callable[[str], bytes]]:
+    """Returns the text of a file and a function that encodes a text in the same way: what the
+    encoding lacks becomes references in `markup`, and other files UTF-8. Raises InvalidRequest."""
     marks = (each for each in BYTE_ORDER_MARKS if data.startswith(each[0]))
     mark, marked = next(marks, (b"", unmarked_utf_16(data)))
     encoding = marked or (encoding if ENCODINGS.match(encoding) else "utf-8")
@@ -93,7 +101,9 @@ def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[
     except (LookupError, UnicodeError):
         encoding = "" if mark else legacy_encoding(data)
         if not encoding:
-            raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
+            raise InvalidRequest(
+                "The file is not text in UTF-8; save it in that encoding and send it again."
+            ) from None
         text = data.decode(encoding)
 
     def encode(made: str) -> bytes:
@@ -106,16 +116,19 @@ def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[
 
 
 def unmarked_utf_16(data: bytes) -> str | None:
-    """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of most text is zero."""
+    """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of
+    most text is zero."""
     head = data[:HEAD_BYTES]
     high, low = head[::2].count(0), head[1::2].count(0)
-    is_utf_16 = len(data) % 2 == 0 == min(high, low) and max(high, low) >= UTF_16_SHARE * len(head) / 2
+    is_utf_16 = (
+        len(data) % 2 == 0 == min(high, low) and max(high, low) >= UTF_16_SHARE * len(head) / 2
+    )
     return ("utf-16-be" if high else "utf-16-le") if is_utf_16 else None
 
 
 def legacy_encoding(data: bytes) -> str:
-    """Returns the encoding of text with a byte for each letter, most of which are in ASCII, and the others in the alphabet of
-    one language, as far as possible; "" if it has none."""
+    """Returns the encoding of text with a byte for each letter, most of which are in ASCII, and the
+    others in the alphabet of one language, as far as possible; "" if it has none."""
     chosen, best = "", -1
     for encoding, alphabets in ALPHABETS.items():
         try:
@@ -126,7 +139,11 @@ def legacy_encoding(data: bytes) -> str:
         outside = sum(number for letter, number in letters.items() if not letter.isascii())
         size = max(sum(map(letters.__getitem__, alphabet)) for alphabet in alphabets)
         western = encoding == "cp1252" and outside <= WESTERN_SHARE * letters.total()
-        if size > best and (western or size >= ALPHABET_SHARE * outside) and not CONTROLS.search(text):
+        if (
+            size > best
+            and (western or size >= ALPHABET_SHARE * outside)
+            and not CONTROLS.search(text)
+        ):
             chosen, best = encoding, size
     return chosen
 
@@ -160,7 +177,11 @@ def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
         width, start = max([len(line.rstrip()) for line in block]), 0
         is_wide = MIN_WIDTH <= width <= MAX_WIDTH
         for i in range(1, len(block) + 1):
-            if is_wide and i < len(block) and _continues(block[i - 1], block[i], width, first=i - 1 == start):
+            if (
+                is_wide
+                and i < len(block)
+                and _continues(block[i - 1], block[i], width, first=i - 1 == start)
+            ):
                 continue
             part = block[start:i]
             if _is_prose(part):
@@ -171,18 +192,24 @@ def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
 
 
 def _continues(line: str, next_line: str, width: int, first: bool) -> bool:
-    """Returns whether a line continues in the next one. The `first` line of a part may have another indentation."""
+    """Returns whether a line continues in the next one. The `first` line of a part may have another
+    indentation."""
     word = FIRST_WORD.match(next_line)
     if word is None or ITEM.match(next_line) or COLUMNS.search(line) or COLUMNS.search(next_line):
         return False
-    if line.lstrip()[:1] in ("#", "=", "|", ">", "~", "_") or (not first and _indent(line) != _indent(next_line)):
+    if line.lstrip()[:1] in ("#", "=", "|", ">", "~", "_") or (
+        not first and _indent(line) != _indent(next_line)
+    ):
         return False
     return len(line.rstrip()) + 1 + len(word[1]) > width * (1 - SLACK)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
     """Returns whether lines are one text: enough line breaks are within a sentence."""
-    within = [not END.search(line.rstrip()) and next_line.lstrip()[:1].islower() for line, next_line in pairwise(lines)]
+    within = [
+        not END.search(line.rstrip()) and next_line.lstrip()[:1].islower()
+        for line, next_line in pairwise(lines)
+    ]
     return any(within) and sum(within) >= CONTINUED * len(within)
 
 

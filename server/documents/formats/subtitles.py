@@ -22,7 +22,9 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MOMENT = re.compile(r"(<\d[\d:.,]*>)")
 POINT = re.compile(rf"{MOMENT.pattern[:-1]}|\{{\\[^}}]{{0,100}}\}})")
 """The time of a word, or a position."""
-SOUND = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)")
+SOUND = re.compile(
+    r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)"
+)
 """A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
 TAG = re.compile(r"<[^<>]*>|\{\\[^}]*\}")
 WORDS = re.compile(r"(?:<[^<>]*>|[^ \t\r\n])+")
@@ -30,9 +32,14 @@ OPEN_END = re.compile(r"[\w,’']$")
 JOINED_CUES = 4
 DASHES = frozenset("-–—")
 TIMES = re.compile(r"\s*\d+:[\d:.,]*\s*-->")
-SPEAKER = re.compile(r"\s*(?:[-–—]\s|(?:<[^<>]*>)*(?:>>|&gt;&gt;)|<v[\s.]|(?:<[^<>]*>)*[A-ZÀ-Þ][A-ZÀ-Þ .'’-]{1,30}:\s)")
+SPEAKER = re.compile(
+    r"\s*(?:[-–—]\s|(?:<[^<>]*>)*(?:>>|&gt;&gt;)|<v[\s.]|(?:<[^<>]*>)*[A-ZÀ-Þ][A-ZÀ-Þ "
+    r".'’-]{1,30}:\s)"
+)
 """The beginning of what another one says."""
-ALONE = re.compile(r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫][^♪♫]*[♪♫])(?:<[^<>]*>)*\s*")
+ALONE = re.compile(
+    r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫][^♪♫]*[♪♫])(?:<[^<>]*>)*\s*"
+)
 """A sound, or a line of a song."""
 
 
@@ -55,7 +62,9 @@ def read(data: bytes, target: str, web: bool = False) -> Document:
     """Reads subtitles in the format SubRip, or WebVTT (`web`), which escapes text as HTML does."""
     text, encode = decode(data)
     cues = [cue for cue in split_cues(text, web) if has_words(TAG.sub("", cue.text))]
-    return in_place(text, encode, [place_of(group, text, web) for group in joined_cues(cues)], "coded")
+    return in_place(
+        text, encode, [place_of(group, text, web) for group in joined_cues(cues)], "coded"
+    )
 
 
 def place_of(cues: Sequence[Cue], file: str, web: bool) -> Place:
@@ -75,8 +84,8 @@ read_webvtt = partial(read, web=True)
 
 
 def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
-    """Groups the cues of one sentence: a cue that does not end one, followed by a cue that begins with a small letter.
-    Cues with formatting or a speaker are not joined."""
+    """Groups the cues of one sentence: a cue that does not end one, followed by a cue that begins
+    with a small letter. Cues with formatting or a speaker are not joined."""
     groups: list[list[Cue]] = []
     for cue in cues:
         last = groups[-1][-1] if groups else None
@@ -89,8 +98,8 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
 
 
 def split_cues(text: str, web: bool) -> Iterator[Cue]:
-    """Yields the spoken text of a file in order. A line with times, or the number above it, begins a subtitle. In SubRip an
-    empty line ends one only where another follows."""
+    """Yields the spoken text of a file in order. A line with times, or the number above it, begins
+    a subtitle. In SubRip an empty line ends one only where another follows."""
     lines = LINE.findall(text)
     times = [bool(TIMES.match(line)) for line in lines]
     spoken: list[str] = []
@@ -108,31 +117,49 @@ def split_cues(text: str, web: bool) -> Iterator[Cue]:
 
 
 def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
-    """Yields the lines of a subtitle up to a place as one cue, or one for each speaker, sound, line of a song and line that
-    ends with its sentence."""
+    """Yields the lines of a subtitle up to a place as one cue, or one for each speaker, sound, line
+    of a song and line that ends with its sentence."""
     alone = [bool(ALONE.fullmatch(line)) for line in lines]
     words = [TAG.sub("", line).strip() for line in lines]
-    ends = {end for _, end in split_sentences(" ".join(words), "en", "punctuation")} if len(lines) > 1 else set()
+    ends = (
+        {end for _, end in split_sentences(" ".join(words), "en", "punctuation")}
+        if len(lines) > 1
+        else set()
+    )
     first, start = 0, end - sum(map(len, lines))
     for i, length in enumerate(accumulate([len(line) + 1 for line in words]), 1):
-        if i == len(lines) or alone[i - 1] or alone[i] or length - 1 in ends or SPEAKER.match(lines[i]):
+        if (
+            i == len(lines)
+            or alone[i - 1]
+            or alone[i]
+            or length - 1 in ends
+            or SPEAKER.match(lines[i])
+        ):
             yield Cue(start, tuple(lines[first:i]))
             start += sum(map(len, lines[first:i]))
             first = i
 
 
 def tagged_of(text: str, web: bool) -> Tagged:
-    """Returns the text of cues with its codes: tags, the times of single words, and the space after a sound."""
+    """Returns the text of cues with its codes: tags, the times of single words, and the space after
+    a sound."""
     sound = SOUND.match(text)
     begin, end = (sound.end(1), sound.end()) if sound else (0, 0)
-    tokens: list[str | Tag] = [*markup_tokens(text[:begin]), Tag(text[begin:end], "br")] if sound else []
+    tokens: list[str | Tag] = (
+        [*markup_tokens(text[:begin]), Tag(text[begin:end], "br")] if sound else []
+    )
     for number, part in enumerate(POINT.split(text[end:])):
         tokens += [Tag(part, "img")] if number % 2 else markup_tokens(part)
-    return Builder(read=pieces if web else lambda raw: iter([(raw, raw)])).build(tokens).tagged("html" if web else "")
+    return (
+        Builder(read=pieces if web else lambda raw: iter([(raw, raw)]))
+        .build(tokens)
+        .tagged("html" if web else "")
+    )
 
 
 def written_as(source: str, tagged: Tagged, translated: str) -> str:
-    """Returns a translation with its codes. The times of words are in order, also where their words have changed places."""
+    """Returns a translation with its codes. The times of words are in order, also where their words
+    have changed places."""
     new = written(translated, tagged.codes, ESCAPES[tagged.escape])
     moments = iter(MOMENT.findall(source))
     new = MOMENT.sub(lambda found: next(moments, found[0]), new)
@@ -140,7 +167,8 @@ def written_as(source: str, tagged: Tagged, translated: str) -> str:
 
 
 def lay_out(cues: Sequence[Cue], translated: str) -> Iterator[str]:
-    """Yields each cue of a text as written to the file, with its share of the words in as many lines of similar length."""
+    """Yields each cue of a text as written to the file, with its share of the words in as many
+    lines of similar length."""
     words = WORDS.findall(translated)
     ends = list(accumulate((len(cue.text) + 1) / len(cue.lines) for cue in cues for _ in cue.lines))
     share = ends[-1] / (sum(map(len, words)) + len(words) or 1)

@@ -1,1 +1,2 @@
-"""The API process's side: EngineClient, and the pool of workers with their supervisors. No torch."""
+"""The API process's side: EngineClient, and the pool of workers with their supervisors. No
+torch."""

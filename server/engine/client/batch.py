@@ -1,4 +1,5 @@
-"""Many jobs of one caller in one task, which wakes once for all answers that have arrived, and several tasks of one caller."""
+"""Many jobs of one caller in one task, which wakes once for all answers that have arrived, and
+several tasks of one caller."""
 
 from __future__ import annotations
 
@@ -19,14 +20,16 @@ Result = TypeVar("Result")
 MOST = 512
 """Jobs of a batch that are in progress at the same time: enough for every slot of a GPU."""
 BURST = 32
-"""Results that are reported, or tasks that begin, at once; after them the event loop serves other requests."""
+"""Results that are reported, or tasks that begin, at once; after them the event loop serves other
+requests."""
 SLICE_SECONDS = 0.001
 """After so much work on jobs and answers the event loop serves other requests."""
 
 
 class Batch(Generic[Result]):
-    """`count` results. For the number of each `send` sends a job (None if it needs none), and `finish` makes the result of its
-    answer. `report` gets the results of each group of `orders`, which are numbers, with the group and the place in it."""
+    """`count` results. For the number of each `send` sends a job (None if it needs none), and
+    `finish` makes the result of its answer. `report` gets the results of each group of `orders`,
+    which are numbers, with the group and the place in it."""
 
     def __init__(
         self,
@@ -48,8 +51,8 @@ class Batch(Generic[Result]):
         self._news = asyncio.Event()
 
     async def run(self, turns: AbstractAsyncContextManager[object]) -> list[Result]:
-        """Returns all results. Answers are worked on within `turns`. Raises the errors of `EngineClient.answer`; with a report
-        after that of the results before."""
+        """Returns all results. Answers are worked on within `turns`. Raises the errors of
+        `EngineClient.answer`; with a report after that of the results before."""
         try:
             while True:
                 await self._fill()
@@ -164,8 +167,8 @@ async def _rest(begun: _Begun[Result]) -> Result:
 
 
 async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
-    have ended."""
+    """Returns all results in order. The first exception, or a cancellation, cancels the others and
+    waits until they have ended."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
     tasks: list[asyncio.Task[Result]] = []

@@ -1,7 +1,8 @@
-"""Which jobs may have ended workers: such jobs run alone, and are rejected if they end further workers. Pure Python.
+"""Which jobs may have ended workers: such jobs run alone, and are rejected if they end further
+workers. Pure Python.
 
-A job that was running when its worker ended runs alone from then on. A job that was running alone when two workers
-ended is rejected.
+A job that was running when its worker ended runs alone from then on. A job that was running alone
+when two workers ended is rejected.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ _MAX_RECORDS = 1000
 
 
 class CrashHistory:
-    """Counts, for each of the latest thousand jobs that were running when a worker ended, how often it ran alone then.
-    Identical jobs share a record. A record is deleted when its job is answered."""
+    """Counts, for each of the latest thousand jobs that were running when a worker ended, how often
+    it ran alone then. Identical jobs share a record. A record is deleted when its job is
+    answered."""
 
     def __init__(self) -> None:
         self._ends_alone: dict[int, int] = {}
@@ -33,8 +35,8 @@ class CrashHistory:
             self._ends_alone.pop(fingerprint(job), None)
 
     def ends_alone(self, job: Job) -> int | None:
-        """Returns how many workers ended while they ran `job` alone: from MAX_ENDS_ALONE on it is not run any more. Returns
-        None for a job without a record, which need not run alone."""
+        """Returns how many workers ended while they ran `job` alone: from MAX_ENDS_ALONE on it is
+        not run any more. Returns None for a job without a record, which need not run alone."""
         return self._ends_alone.get(fingerprint(job)) if self._ends_alone else None
 
 

@@ -1,4 +1,5 @@
-"""The one way from the API process to the workers: jobs and their answers. Raises the errors of `server.errors`."""
+"""The one way from the API process to the workers: jobs and their answers. Raises the errors of
+`server.errors`."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ NOBODY = Charged()
 
 
 class TranslationObserver(Protocol):
-    """Receives the outcome of every counted job; of those with a target that is only scored, the failures. `seconds` is
-    the time from sending to the answer, `kind` that of a WorkerFailure."""
+    """Receives the outcome of every counted job; of those with a target that is only scored, the
+    failures. `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
 
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -31,8 +32,8 @@ class TranslationObserver(Protocol):
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """A job that is computed: the future of its answer, how many callers wait for it, and the futures of those that
-    `receive` it, which get its answer or failure."""
+    """A job that is computed: the future of its answer, how many callers wait for it, and the
+    futures of those that `receive` it, which get its answer or failure."""
 
     key: Hashable
     future: asyncio.Future[JobResult]
@@ -40,19 +41,27 @@ class InFlight:
     waiters: list[asyncio.Future[JobResult | BaseException | None]] = field(default_factory=list)
 
 
-alignment_times: ContextVar[list[tuple[float, float]] | None] = ContextVar("alignment_times", default=None)
-"""Begin and end of each alignment of the present request, on time.perf_counter(), if somebody reads them."""
+alignment_times: ContextVar[list[tuple[float, float]] | None] = ContextVar(
+    "alignment_times", default=None
+)
+"""Begin and end of each alignment of the present request, on time.perf_counter(), if somebody reads
+them."""
 
 
 class EngineClient(ModelPool):
-    """Loads models into the workers of one pool (see ModelPool), and sends jobs to them. Belongs to one event loop.
+    """Loads models into the workers of one pool (see ModelPool), and sends jobs to them. Belongs to
+    one event loop.
 
-    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound), `idle_seconds` the time
-    that an unused one stays loaded (0: no bound).
+    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound),
+    `idle_seconds` the time that an unused one stays loaded (0: no bound).
     """
 
     def __init__(
-        self, workers: WorkerPool, observer: TranslationObserver, model_bytes: int = 0, idle_seconds: float = 0.0
+        self,
+        workers: WorkerPool,
+        observer: TranslationObserver,
+        model_bytes: int = 0,
+        idle_seconds: float = 0.0,
     ) -> None:
         super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
@@ -60,7 +69,8 @@ class EngineClient(ModelPool):
         self.shared = 0
         """How many callers joined an equal job in flight."""
         self.turns = asyncio.Lock()
-        """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
+        """Sentences of documents go on one after the other: what is done with an answer must not
+        delay other requests."""
 
     async def answer(
         self,
@@ -73,16 +83,25 @@ class EngineClient(ModelPool):
         counted: bool = False,
         on_progress: OnProgress | None = None,
     ) -> JobResult:
-        """Returns the answer to one job about a sentence of token ids: its translation, the scores of the target of the options,
-        or what the `look` asks for of the pass over this target. The tokens are limited to those of the model's shortlist, as
-        the options of the answer say, so that the decode can be repeated.
+        """Returns the answer to one job about a sentence of token ids: its translation, the scores
+        of the target of the options, or what the `look` asks for of the pass over this target. The
+        tokens are limited to those of the model's shortlist, as the options of the answer say, so
+        that the decode can be repeated.
 
-        An equal job that is in flight is shared: charged to the first caller, and cancelled when the last one is. Only those that
-        are `counted` are reported to the observer. `on_progress` receives the tokens so far; such a job is not shared. Raises
-        InvalidRequest, Overloaded, Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
+        An equal job that is in flight is shared: charged to the first caller, and cancelled when
+        the last one is. Only those that are `counted` are reported to the observer. `on_progress`
+        receives the tokens so far; such a job is not shared. Raises InvalidRequest, Overloaded,
+        Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
         async with self.holding(model) as loaded:
             item = self.send(
-                model, loaded, source, options, look, charged=charged, counted=counted, on_progress=on_progress
+                model,
+                loaded,
+                source,
+                options,
+                look,
+                charged=charged,
+                counted=counted,
+                on_progress=on_progress,
             )
             times = alignment_times.get() if look is not None and look.words is not None else None
             began = time.perf_counter()
@@ -93,8 +112,8 @@ class EngineClient(ModelPool):
                     times.append((began, time.perf_counter()))
 
     async def receive(self, item: InFlight, priority: int) -> JobResult:
-        """Returns the answer to a job that the caller has sent to a model that it holds, and raises as `answer`. Several callers
-        may wait for one job, so each has a future of its own."""
+        """Returns the answer to a job that the caller has sent to a model that it holds, and raises
+        as `answer`. Several callers may wait for one job, so each has a future of its own."""
         waiter = asyncio.get_running_loop().create_future()
         item.waiters.append(waiter)
         try:
@@ -122,23 +141,36 @@ class EngineClient(ModelPool):
         counted: bool = False,
         on_progress: OnProgress | None = None,
     ) -> InFlight:
-        """Sends one job as `answer`, to a model that the caller holds. The caller leaves it, unless it has the answer."""
+        """Sends one job as `answer`, to a model that the caller holds. The caller leaves it, unless
+        it has the answer."""
         if loaded.shortlist:
             options = options.limited_to(loaded.shortlist)
         source = tuple(source)
-        key = (model.key, source, options, charged.priority, look, object() if on_progress else None)
+        key = (
+            model.key,
+            source,
+            options,
+            charged.priority,
+            look,
+            object() if on_progress else None,
+        )
         item = self._in_flight.get(key)
         if item is None:
-            job = Job(0, model.key, source, options, *charged, stream=on_progress is not None, look=look)
+            job = Job(
+                0, model.key, source, options, *charged, stream=on_progress is not None, look=look
+            )
             item = self._in_flight[key] = InFlight(key, self.workers.submit(job, on_progress))
-            item.future.add_done_callback(partial(self._answered, item, job, counted, time.monotonic()))
+            item.future.add_done_callback(
+                partial(self._answered, item, job, counted, time.monotonic())
+            )
         else:
             self.shared += 1
         item.waiting += 1
         return item
 
     def leave(self, item: InFlight) -> None:
-        """Stops to wait for a job, which is cancelled when nobody waits for it. Does nothing after its answer."""
+        """Stops to wait for a job, which is cancelled when nobody waits for it. Does nothing after
+        its answer."""
         item.waiting -= 1
         if not item.waiting and not item.future.done():
             self._forget(item)
@@ -149,11 +181,17 @@ class EngineClient(ModelPool):
             del self._in_flight[item.key]
 
     def _answered(
-        self, item: InFlight, job: Job, counted: bool, started: float, done: asyncio.Future[JobResult]
+        self,
+        item: InFlight,
+        job: Job,
+        counted: bool,
+        started: float,
+        done: asyncio.Future[JobResult],
     ) -> None:
         """Is the first that gets an answer: the callers find in it how it was decoded."""
         self._forget(item)
-        error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
+        # reading it also marks it as retrieved
+        error = None if done.cancelled() else done.exception()
         answer = None if done.cancelled() or error else done.result()
         if answer is not None:
             answer.options = job.options

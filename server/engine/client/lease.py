@@ -1,5 +1,5 @@
-"""The counter of a pool of workers: what all doors together may have accepted. Each API process has one door, which decides
-about requests from its last lease and asks nobody."""
+"""The counter of a pool of workers: what all doors together may have accepted. Each API process has
+one door, which decides about requests from its last lease and asks nobody."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 WorkKind = Literal["short", "document", "look"]
-"""Documents and short requests share the limit; looks are alignments, scores and attention requests."""
+"""Documents and short requests share the limit; looks are alignments, scores and attention
+requests."""
 KINDS: tuple[WorkKind, ...] = ("short", "document", "look")
 RENEWAL_SECONDS = 0.1
 """A door renews its lease this often while requests come."""
 MINIMUM_TOKENS = 4_000
-"""Tokens of short requests that may always wait, because a server with little load has not shown its full speed."""
+"""Tokens of short requests that may always wait, because a server with little load has not shown
+its full speed."""
 MEASURED_SECONDS = 30.0
 """Time constant of the measured speed, in seconds with work."""
 USUAL_SPEED: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1}
@@ -23,8 +25,9 @@ USUAL_SPEED: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1
 
 @dataclass(slots=True)
 class Load:
-    """The work of one kind at one door: the units that it accepted and that are not finished, in all and by caller. `finished`
-    are the units that succeeded, `busy` the seconds with work until the last of them, both since the door was made."""
+    """The work of one kind at one door: the units that it accepted and that are not finished, in
+    all and by caller. `finished` are the units that succeeded, `busy` the seconds with work until
+    the last of them, both since the door was made."""
 
     units: float = 0.0
     finished: float = 0.0
@@ -34,9 +37,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a door decides by until the next one: the units of translations and of looks that it may have accepted, those of
-    short requests that may always wait, the units of a token of a translation's row and of one of a look, the units that all
-    doors finish in a second, by kind, what callers have at the other doors, and the number of doors."""
+    """What a door decides by until the next one: the units of translations and of looks that it may
+    have accepted, those of short requests that may always wait, the units of a token of a
+    translation's row and of one of a look, the units that all doors finish in a second, by kind,
+    what callers have at the other doors, and the number of doors."""
 
     translations: float
     looks: float
@@ -48,9 +52,10 @@ class Lease:
 
 
 class Backlog:
-    """Counts the work of all doors before one pool in units: seconds of its devices, where `prices` returns those of a token of
-    a row and of one of a look. `tokens` and `looks` bound what is accepted and not finished, in such tokens. `workers` returns
-    how many there are; without one, as for bytes, nothing is known of the speed before it is measured."""
+    """Counts the work of all doors before one pool in units: seconds of its devices, where `prices`
+    returns those of a token of a row and of one of a look. `tokens` and `looks` bound what is
+    accepted and not finished, in such tokens. `workers` returns how many there are; without one, as
+    for bytes, nothing is known of the speed before it is measured."""
 
     def __init__(
         self,
@@ -65,13 +70,18 @@ class Backlog:
         self._measured = dict.fromkeys(KINDS, (0.0, 0.0))  # finished units and the seconds for them
 
     def renew(self, door: Hashable, loads: Mapping[WorkKind, Load]) -> Lease:
-        """Records what a door has accepted, and returns its next lease: what it has, and its part of what is neither its own nor
-        leased to others. So no two doors accept into the same room, however late one of them renews."""
+        """Records what a door has accepted, and returns its next lease: what it has, and its part
+        of what is neither its own nor leased to others. So no two doors accept into the same room,
+        however late one of them renews."""
         before, self._doors[door] = self._doors.get(door, {}), loads
         for kind, load in loads.items():
             last = before.get(kind, Load())
-            self._measure(kind, load.finished - last.finished, (load.busy - last.busy) / len(self._doors))
-        others = [(other, self._leases[name]) for name, other in self._doors.items() if name != door]
+            self._measure(
+                kind, load.finished - last.finished, (load.busy - last.busy) / len(self._doors)
+            )
+        others = [
+            (other, self._leases[name]) for name, other in self._doors.items() if name != door
+        ]
         elsewhere: dict[tuple[WorkKind, str | None], float] = {}
         for kind, load in [item for other, _ in others for item in other.items()]:
             for caller, units in load.callers.items():
@@ -107,7 +117,11 @@ class Backlog:
 
     def _speed(self, kind: WorkKind) -> float:
         finished, seconds = self._measured[kind]
-        return finished / seconds if finished and seconds else USUAL_SPEED[kind] * self._workers() or math.inf
+        return (
+            finished / seconds
+            if finished and seconds
+            else USUAL_SPEED[kind] * self._workers() or math.inf
+        )
 
 
 def _translations(loads: Mapping[WorkKind, Load]) -> float:

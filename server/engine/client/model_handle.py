@@ -1,4 +1,5 @@
-"""A model as the API process sees it: its load in the workers, and its use. It outlives the workers."""
+"""A model as the API process sees it: its load in the workers, and its use. It outlives the
+workers."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _MAX_ENDS = 3
 
 
 class EngineModel(Protocol):
-    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size of the weight
-    files."""
+    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size
+    of the weight files."""
 
     @property
     def name(self) -> str: ...
@@ -30,15 +31,18 @@ class EngineModel(Protocol):
 
 @dataclass(slots=True, eq=False)
 class ModelHandle:
-    """A model that workers load. `outcome` is what callers of `answer` await; `users` and `used` (on time.monotonic()) say
-    whether and when it was used."""
+    """A model that workers load. `outcome` is what callers of `answer` await; `users` and `used`
+    (on time.monotonic()) say whether and when it was used."""
 
     model: EngineModel
-    outcome: asyncio.Future[ModelLoaded] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    outcome: asyncio.Future[ModelLoaded] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     error: str | None = None
     """Why no worker tries to load it any more; those that have loaded it serve it."""
     ends: int = 0
-    """How often workers ended while they loaded it; once for those of several GPUs that made the same attempt."""
+    """How often workers ended while they loaded it; once for those of several GPUs that made the
+    same attempt."""
     unloading: bool = False
     loaded: ModelLoaded | None = None
     """The answer of the last worker that loaded it."""
@@ -57,15 +61,20 @@ class ModelHandle:
     @property
     def failed(self) -> bool:
         """Whether it is not served, for a reason that lies in the model."""
-        return self.error is not None and self.outcome.done() and self.outcome.result().error is not None
+        return (
+            self.error is not None
+            and self.outcome.done()
+            and self.outcome.result().error is not None
+        )
 
     async def answer(self) -> ModelLoaded:
-        """Returns the outcome of the load; `error` of it says why it failed, which may lie in the workers."""
+        """Returns the outcome of the load; `error` of it says why it failed, which may lie in the
+        workers."""
         return self.outcome.result() if self.outcome.done() else await asyncio.shield(self.outcome)
 
     def resolve(self, error: str | None = None) -> None:
-        """Answers the callers of `answer`, once: after an error that lies in the workers, one that starts later loads it
-        nevertheless, and later callers get that answer."""
+        """Answers the callers of `answer`, once: after an error that lies in the workers, one that
+        starts later loads it nevertheless, and later callers get that answer."""
         if self.outcome.done() and error is None and self.outcome.result().error is not None:
             self.outcome = asyncio.get_running_loop().create_future()
         if not self.outcome.done():
@@ -80,6 +89,7 @@ class ModelHandle:
         self.resolve(error)
 
     def record_exit(self, load: LoadModel) -> str:
-        """A worker ended before it answered `load`. Returns the error after so many ends that it is not loaded again."""
+        """A worker ended before it answered `load`. Returns the error after so many ends that it is
+        not loaded again."""
         self.ends = max(self.ends, load.ends + 1)
         return "The model worker died while it loaded this model." if self.ends >= _MAX_ENDS else ""

@@ -1,5 +1,5 @@
-"""Loads models into the workers when they are needed, and unloads those that are idle or, where memory is short, the least
-recently used."""
+"""Loads models into the workers when they are needed, and unloads those that are idle or, where
+memory is short, the least recently used."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ class _Holding:
 class ModelPool:
     """Loads and unloads models on the workers of one pool; belongs to its event loop.
 
-    `limit` bounds the models in memory by the size of their weight files in bytes, or by what they take on a GPU (0: no
-    bound). Models that are in use at the same time may exceed it: a request waits for a load, never for another request.
-    `unload_idle` unloads the models that were not used for `idle_seconds` (0: none). `logs` says that loads are logged.
+    `limit` bounds the models in memory by the size of their weight files in bytes, or by what they
+    take on a GPU (0: no bound). Models that are in use at the same time may exceed it: a request
+    waits for a load, never for another request. `unload_idle` unloads the models that were not used
+    for `idle_seconds` (0: none). `logs` says that loads are logged.
     """
 
     logs = True
@@ -69,12 +70,14 @@ class ModelPool:
         return sum(handle.bytes for handle in self._handles.values() if not handle.failed)
 
     def holding(self, model: EngineModel) -> _Holding:
-        """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed where it cannot be
-        loaded, until `load` tries it again, and Unavailable where the workers are the reason."""
+        """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed
+        where it cannot be loaded, until `load` tries it again, and Unavailable where the workers
+        are the reason."""
         return _Holding(self._handles.get(model.key) or self._begin(model))
 
     async def load(self, model: EngineModel) -> ModelLoaded:
-        """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
+        """Loads a model that is not loaded; `error` of the answer is set where it cannot be
+        loaded."""
         handle = self._handles.get(model.key)
         if handle is None or handle.failed:
             handle = self._begin(model)
@@ -83,17 +86,23 @@ class ModelPool:
         return answer
 
     async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
-        """Loads as many models as the limit allows, in order, at least the first. Returns errors by model name."""
+        """Loads as many models as the limit allows, in order, at least the first. Returns errors by
+        model name."""
         chosen: list[EngineModel] = []
         for model in models:
             size = self.bytes + sum(other.bytes for other in chosen) + model.bytes
             if not chosen or not self.limit or size <= self.limit:
                 chosen.append(model)
         answers = await asyncio.gather(*(self.load(model) for model in chosen))
-        return {model.name: answer.error for model, answer in zip(chosen, answers, strict=True) if answer.error}
+        return {
+            model.name: answer.error
+            for model, answer in zip(chosen, answers, strict=True)
+            if answer.error
+        }
 
     async def unload(self, key: str) -> None:
-        """Unloads a model that is no longer served, unless it is used again before its jobs are finished."""
+        """Unloads a model that is no longer served, unless it is used again before its jobs are
+        finished."""
         if (handle := self._handles.get(key)) is not None:
             handle.unloading = True
             await self.workers.unload(handle)
@@ -129,7 +138,9 @@ class ModelPool:
     def _oldest(self) -> ModelHandle | None:
         """Returns the least recently used model of those that are not in use."""
         handles = self._handles.values()
-        idle = [each for each in handles if each.outcome.done() and not each.users and not each.failed]
+        idle = [
+            each for each in handles if each.outcome.done() and not each.users and not each.failed
+        ]
         return min(idle, key=lambda handle: handle.used, default=None)
 
     def _begin(self, model: EngineModel) -> ModelHandle:
@@ -148,4 +159,6 @@ class ModelPool:
             return
         answer = await self.workers.load(handle)
         if answer.error is None and self.logs:
-            log.info("model loaded", extra={"model": handle.key, "seconds": round(answer.seconds, 3)})
+            log.info(
+                "model loaded", extra={"model": handle.key, "seconds": round(answer.seconds, 3)}
+            )

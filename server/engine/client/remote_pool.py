@@ -29,8 +29,8 @@ NO_STATUS = WorkerStatus(False, "", "", "", {}, 0, ())
 @dataclass(frozen=True, slots=True)
 class PoolState:
     """What the leader decides for all API processes. `models` are the keys of the catalog, `failed`
-    those that cannot be loaded with the error and the time of the next try; `errors` and `pulls` are
-    those of ServedModels and ModelPulls, `failures` those of each worker in a row."""
+    those that cannot be loaded with the error and the time of the next try; `errors` and `pulls`
+    are those of ServedModels and ModelPulls, `failures` those of each worker in a row."""
 
     readiness: str = "starting"
     loaded: bool = False
@@ -53,8 +53,8 @@ class ModelReference:
 
 
 class PoolLink:
-    """The connection of an API process to the leader, which is made again when the leader has ended.
-    `report` returns the counters and the models in use, `follow` adopts a state."""
+    """The connection of an API process to the leader, which is made again when the leader has
+    ended. `report` returns the counters and the models in use, `follow` adopts a state."""
 
     def __init__(self, path: str) -> None:
         self.state = PoolState()
@@ -81,12 +81,15 @@ class PoolLink:
             self._peer.close()
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Returns the leader's answer, or raises its error; StateUnreachable while there is none."""
+        """Returns the leader's answer, or raises its error; StateUnreachable while there is
+        none."""
         if self._peer is None:
             raise StateUnreachable(GONE)
         return await self._peer.call(name, *arguments)
 
-    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
+    async def charge(
+        self, amounts: Sequence[tuple[str, int, int]], seconds: float
+    ) -> tuple[int, float]:
         """Counts for limits per minute, which the leader keeps."""
         over: tuple[int, float] = await self.call("charge", amounts)
         return over
@@ -102,7 +105,10 @@ class PoolLink:
             self._peer.note(name, *arguments)
 
     async def _connect(self) -> None:
-        handlers: dict[str, Callable[..., Any]] = {"state": self._follow, "leases": self.leases.update}
+        handlers: dict[str, Callable[..., Any]] = {
+            "state": self._follow,
+            "leases": self.leases.update,
+        }
         handlers |= {"counters": self.counters, "crashed": self.crashed}
         loop, peer = asyncio.get_running_loop(), Peer(handlers, self._lost)
         while self._peer is None:
@@ -126,8 +132,8 @@ class PoolLink:
 
 
 class LeasedBacklog(Backlog):
-    """The Backlog of one of several API processes: the leader's answer to the report before. Without
-    one, a share of the limits."""
+    """The Backlog of one of several API processes: the leader's answer to the report before.
+    Without one, a share of the limits."""
 
     def __init__(self, name: str, link: PoolLink, share: Backlog) -> None:
         self._name, self._link, self._share = name, link, share
@@ -150,7 +156,8 @@ class RemotePool(WorkerPool):
         link.crashed = self._crashed
 
     def _crashed(self, jobs: list[tuple[int, bool]]) -> None:
-        """A worker ended while it ran these jobs of another process: equal ones of this run alone too."""
+        """A worker ended while it ran these jobs of another process: equal ones of this run alone
+        too."""
         for key, alone in jobs:
             self._crashes.record(key, alone)
 
@@ -167,10 +174,14 @@ class RemotePool(WorkerPool):
     async def _follow(self, state: PoolState) -> None:
         for index in range(len(self._workers), len(state.failures)):
             link = WorkerLink(index, self._options, (), self._on_event)
-            link.on_hang = lambda link, reason: self._link.note("hangs", link.index, link.pid, reason)
+            link.on_hang = lambda link, reason: self._link.note(
+                "hangs", link.index, link.pid, reason
+            )
             self._workers.append(link)
             link.start()
-        for worker, status, failures in zip(self._workers, state.status.workers, state.failures, strict=False):
+        for worker, status, failures in zip(
+            self._workers, state.status.workers, state.failures, strict=False
+        ):
             if isinstance(worker, WorkerLink):
                 worker.follow(status.pid, failures)
         if self._broken:
@@ -202,7 +213,9 @@ class RemotePool(WorkerPool):
             model.resolve(answer.error)
         self._dispatch_waiting()
 
-    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
+    def submit(
+        self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None
+    ) -> asyncio.Future[Any]:
         model = self._models.get(job.model)
         if model is not None and not any(job.model in worker.loaded for worker in self._workers):
             self._want(model)  # the leader may have unloaded it
@@ -211,14 +224,17 @@ class RemotePool(WorkerPool):
     def status(self) -> WorkerStatus:
         """Returns the leader's state of the workers, with the jobs of this process."""
         status, own = self._link.state.status, [len(worker.pending) for worker in self._workers]
-        workers = [dataclasses.replace(each, jobs=n) for each, n in zip(status.workers, own, strict=False)]
+        workers = [
+            dataclasses.replace(each, jobs=n) for each, n in zip(status.workers, own, strict=False)
+        ]
         workers += status.workers[len(own) :]
         return dataclasses.replace(status, in_flight=len(self._jobs), workers=tuple(workers))
 
     def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
         match event:
             case Failed(kind="unknown_model", id=id) if id in self._jobs:
-                # The leader has unloaded the model of a job: it is loaded again, and the job sent again.
+                # The leader has unloaded the model of a job: it is loaded again, and the job sent
+                # again.
                 item = self._jobs[id]
                 worker.loaded.discard(item.job.model)
                 if (model := self._models.get(item.job.model)) is not None:

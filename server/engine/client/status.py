@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from server.engine.ipc.messages import FailureKind, StepStats
-from server.errors import AttentiveError, ExpiredTranslation, InvalidRequest, TranslationFailed, Unavailable
+from server.errors import (
+    AttentiveError,
+    ExpiredTranslation,
+    InvalidRequest,
+    TranslationFailed,
+    Unavailable,
+)
 
 WorkerState = Literal["starting", "up", "frozen"]
 _FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 def without_folders(sentence: str) -> str:
-    """Returns the sentence with the names of files only, because GET /ready and GET /metrics need no key."""
+    """Returns the sentence with the names of files only, because GET /ready and GET /metrics need
+    no key."""
     return _FOLDERS.sub("", sentence)
 
 
@@ -42,9 +49,10 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has not answered. `hangs` is
-    how many of the restarts were of processes that hung. `engine`, `dtype` and `kernels` say how it computes, and `reason`
-    why not in a faster way; they are empty while it starts."""
+    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has
+    not answered. `hangs` is how many of the restarts were of processes that hung. `engine`, `dtype`
+    and `kernels` say how it computes, and `reason` why not in a faster way; they are empty while it
+    starts."""
 
     device: str
     up: bool
@@ -63,11 +71,12 @@ class DeviceStatus:
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker is up, not frozen, and has every model that was loaded before: jobs are also accepted
-    while it is not, and wait. `models` can be served now, or after the restart.
-    `device`, `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the
-    reason why it cannot be loaded. `restarts` counts all restarts since the start. `no_device` is True
-    where the options require a GPU and there is none; no worker is started again then.
+    `ready` is True while a worker is up, not frozen, and has every model that was loaded before:
+    jobs are also accepted while it is not, and wait. `models` can be served now, or after the
+    restart. `device`, `dtype`, `engine` and `details` are those of the first worker that is up.
+    `errors` maps a model to the reason why it cannot be loaded. `restarts` counts all restarts
+    since the start. `no_device` is True where the options require a GPU and there is none; no
+    worker is started again then.
     """
 
     ready: bool

@@ -46,8 +46,8 @@ class WorkerSocket(Channel, asyncio.Protocol):
 
 
 class WorkerLink(WorkerSupervisor):
-    """A worker that the leader starts, restarts and kills. Its jobs are those of this process, which
-    calls `on_hang` when they hang."""
+    """A worker that the leader starts, restarts and kills. Its jobs are those of this process,
+    which calls `on_hang` when they hang."""
 
     _logs = False
     on_hang: Callable[[WorkerLink, str], None]

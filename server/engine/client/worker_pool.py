@@ -1,8 +1,9 @@
-"""The workers, one for each device: starts and stops them, loads models into them, and runs jobs on them through
-crashes and restarts. No torch.
+"""The workers, one for each device: starts and stops them, loads models into them, and runs jobs on
+them through crashes and restarts. No torch.
 
-A job belongs to the pool until its future resolves. Jobs that an ended worker had not answered are sent again. Those it
-was computing are recorded in the CrashHistory: a suspected job runs alone, and one that ends its worker again is rejected.
+A job belongs to the pool until its future resolves. Jobs that an ended worker had not answered are
+sent again. Those it was computing are recorded in the CrashHistory: a suspected job runs alone, and
+one that ends its worker again is rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from typing import Any, TypeVar
 from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory, fingerprint
 from server.engine.client.model_handle import EngineModel, ModelHandle
 from server.engine.client.status import WorkerFailure, WorkerStatus
-from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
+from server.engine.client.worker_supervisor import (
+    COMMAND,
+    WorkerEvent,
+    WorkerExit,
+    WorkerSupervisor,
+)
 from server.engine.ipc.messages import (
     Cancel,
     Failed,
@@ -55,8 +61,8 @@ OnProgress = Callable[[tuple[int, ...]], None]
 
 @dataclass(slots=True, eq=False)
 class InFlightJob:
-    """An accepted job and its future. `worker` is the one it was sent to, None while none can take it; `shown` tokens
-    were reported as progress."""
+    """An accepted job and its future. `worker` is the one it was sent to, None while none can take
+    it; `shown` tokens were reported as progress."""
 
     job: Job
     future: asyncio.Future[Any]
@@ -72,12 +78,16 @@ class InFlightJob:
 class WorkerPool:
     """Runs the worker processes; every method belongs to one event loop.
 
-    `on_stats` is called with every StepStats of a worker. Every future that `submit` returns resolves, with an answer or
-    with WorkerFailure. Cancelling a future cancels the job. `command` starts a worker process.
+    `on_stats` is called with every StepStats of a worker. Every future that `submit` returns
+    resolves, with an answer or with WorkerFailure. Cancelling a future cancels the job. `command`
+    starts a worker process.
     """
 
     def __init__(
-        self, options: WorkerOptions, on_stats: Callable[[StepStats], None], command: Sequence[str] = COMMAND
+        self,
+        options: WorkerOptions,
+        on_stats: Callable[[StepStats], None],
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._options, self._on_stats, self._command = options, on_stats, command
         self._workers: list[WorkerSupervisor] = []
@@ -88,12 +98,14 @@ class WorkerPool:
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
         self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
-        """Is called with a model that cannot be loaded, the first time or after a restart, and the reason, before those who wait
-        for it go on."""
+        """Is called with a model that cannot be loaded, the first time or after a restart, and the
+        reason, before those who wait for it go on."""
         self.rests = False
-        """Whether models were unloaded because they were not used: then workers without a model are ready."""
+        """Whether models were unloaded because they were not used: then workers without a model are
+        ready."""
 
-    # -- lifetime ------------------------------------------------------------------------------------------------------
+    # -- lifetime
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Starts the worker processes; returns at once. `status().ready` turns true later."""
@@ -101,7 +113,8 @@ class WorkerPool:
         self._add_worker()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers; the remaining jobs fail."""
+        """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers; the
+        remaining jobs fail."""
         end = time.monotonic() + grace_seconds
         while self._jobs and (left := end - time.monotonic()) > 0:
             await asyncio.wait([item.future for item in self._jobs.values()], timeout=left)
@@ -130,15 +143,19 @@ class WorkerPool:
         worker.start()
 
     def _use_gpus(self, first: WorkerReady) -> None:
-        """Starts a worker for each further GPU, in the number format of the first one. Each stays with its GPU."""
-        self._options = self._workers[0].options = dataclasses.replace(self._options, dtype=first.dtype)  # type: ignore[arg-type]
+        """Starts a worker for each further GPU, in the number format of the first one. Each stays
+        with its GPU."""
+        self._options = self._workers[0].options = dataclasses.replace(
+            self._options,
+            dtype=first.dtype,  # type: ignore[arg-type]
+        )
         self._workers[0].gpu = first.gpus[0]
         for gpu in first.gpus[1:]:
             self._add_worker(gpu)
 
     async def _tick(self) -> None:
-        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so messages are read
-        first."""
+        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so
+        messages are read first."""
         tick = min(_TICK, self._options.watchdog_seconds / 4)
         before = time.monotonic()
         while True:
@@ -153,11 +170,12 @@ class WorkerPool:
         if self._workers[index].pid == pid:
             self._workers[index].abort(reason)
 
-    # -- models --------------------------------------------------------------------------------------------------------
+    # -- models
+    # ----------------------------------------------------------------------------------------------
 
     async def load(self, model: ModelHandle) -> ModelLoaded:
-        """Loads a model into every worker; waits for a worker that is still starting. One that is loaded is not loaded
-        again. `error` of the answer says why it cannot be loaded."""
+        """Loads a model into every worker; waits for a worker that is still starting. One that is
+        loaded is not loaded again. `error` of the answer says why it cannot be loaded."""
         known = self._models.get(model.key)
         if known is None or known.error is not None:
             known = self._models[model.key] = model
@@ -169,8 +187,8 @@ class WorkerPool:
         return await known.answer()
 
     async def unload(self, model: ModelHandle) -> None:
-        """Accepts no further jobs for a model that was loaded, and unloads it when those accepted are finished, unless
-        `unloading` is reset before."""
+        """Accepts no further jobs for a model that was loaded, and unloads it when those accepted
+        are finished, unless `unloading` is reset before."""
         model.unloading = True
         if futures := [item.future for item in self._jobs.values() if item.job.model == model.key]:
             await asyncio.wait(futures)
@@ -192,19 +210,25 @@ class WorkerPool:
                 return
 
     def _fail(self, model: ModelHandle, error: str) -> None:
-        """Ends the load of a model with an error. Where it was served before, workers that have it go on."""
+        """Ends the load of a model with an error. Where it was served before, workers that have it
+        go on."""
         model.error = error
-        if not (model.outcome.done() and any(model.key in worker.loaded for worker in self._workers)):
+        if not (
+            model.outcome.done() and any(model.key in worker.loaded for worker in self._workers)
+        ):
             _notify(lambda error: self.on_failed(model.model, error), error)
             model.fail(error)
 
-    # -- jobs ----------------------------------------------------------------------------------------------------------
+    # -- jobs
+    # ----------------------------------------------------------------------------------------------
 
     def submit(self, job: Job, on_progress: OnProgress | None = None) -> asyncio.Future[Any]:
-        """Runs a job, whose id is chosen here, or keeps it until a worker can take it. `on_progress` receives the tokens so
-        far of one with `stream`."""
+        """Runs a job, whose id is chosen here, or keeps it until a worker can take it.
+        `on_progress` receives the tokens so far of one with `stream`."""
         job.id = next(self._ids)
-        item = self._jobs[job.id] = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
+        item = self._jobs[job.id] = InFlightJob(
+            job, asyncio.get_running_loop().create_future(), on_progress
+        )
         item.future.add_done_callback(partial(self._remove, item))
         if (model := self._models.get(job.model)) is not None and model.unloading:
             item.fail("unknown_model", f"There is no model named {job.model}.")
@@ -232,19 +256,27 @@ class WorkerPool:
             item.fail("unavailable", NO_WORKER)
 
     def _dispatch_waiting(self) -> None:
-        """Sends waiting jobs that a worker can take now, and fails those that no worker will take."""
+        """Sends waiting jobs that a worker can take now, and fails those that no worker will
+        take."""
         for item in [item for item in self._jobs.values() if item.worker is None]:
             self._dispatch(item)
 
     def _least_loaded(self, model: str, *, suspected: bool) -> WorkerSupervisor | None:
-        """Returns the worker with the fewest jobs of those that can run a model now, a frozen one only without another. A
-        suspected job does not run while another model is loading, which may also be what ends the worker."""
-        able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
+        """Returns the worker with the fewest jobs of those that can run a model now, a frozen one
+        only without another. A suspected job does not run while another model is loading, which may
+        also be what ends the worker."""
+        able = [
+            worker
+            for worker in self._workers
+            if worker.ready is not None and model in worker.loaded
+        ]
         if suspected:
             able = [worker for worker in able if worker.loading is None]
         if len(able) == 1:
             return able[0]
-        return min(able, key=lambda worker: (worker.state == "frozen", len(worker.pending)), default=None)
+        return min(
+            able, key=lambda worker: (worker.state == "frozen", len(worker.pending)), default=None
+        )
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
         """The future has resolved, or its caller cancelled it."""
@@ -259,12 +291,13 @@ class WorkerPool:
             worker.no_device or worker.failures >= MAX_FAILURES for worker in self._workers
         )
 
-    # -- state ---------------------------------------------------------------------------------------------------------
+    # -- state
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def computation(self) -> tuple[str, ...]:
-        """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
-        is up, or while they differ."""
+        """Device, number format and decode path of the workers, on which translations may depend.
+        Empty while no worker is up, or while they differ."""
         common: tuple[str, ...] = ()
         for worker in self._workers:
             if worker.ready is not None:
@@ -276,9 +309,13 @@ class WorkerPool:
 
     @property
     def prices(self) -> tuple[float, float]:
-        """Returns the seconds of a device that a token of a translation's row and a token of a look take, as the workers reported
-        lately."""
-        stats = [worker.stats for worker in self._workers if worker.stats is not None and worker.stats.token_seconds]
+        """Returns the seconds of a device that a token of a translation's row and a token of a look
+        take, as the workers reported lately."""
+        stats = [
+            worker.stats
+            for worker in self._workers
+            if worker.stats is not None and worker.stats.token_seconds
+        ]
         if not stats:
             return USUAL_PRICES
         return (
@@ -302,7 +339,11 @@ class WorkerPool:
         first = up[0].ready if up else None
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
-        expected = {model.key for model in models if model.outcome.done() and not model.error and not model.unloading}
+        expected = {
+            model.key
+            for model in models
+            if model.outcome.done() and not model.error and not model.unloading
+        }
         able = [worker for worker in up if worker.state == "up"]
         ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in able)
         if not ready and not self._broken:
@@ -322,7 +363,8 @@ class WorkerPool:
             reports=tuple(worker.stats for worker in self._workers if worker.stats is not None),
         )
 
-    # -- events of the workers -----------------------------------------------------------------------------------------
+    # -- events of the workers
+    # -----------------------------------------------------------------------------------------
 
     def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
         match event:
@@ -355,8 +397,9 @@ class WorkerPool:
             item.future.set_result(answer)
 
     def _on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
-        """Records a load, which has succeeded when all workers have answered and one has the model, sends the jobs that
-        waited for it, and loads the next model. A model that was unloaded in the meantime is unloaded from this worker too."""
+        """Records a load, which has succeeded when all workers have answered and one has the model,
+        sends the jobs that waited for it, and loads the next model. A model that was unloaded in
+        the meantime is unloaded from this worker too."""
         model = self._models.get(loaded.model)
         if model is None:
             if loaded.model in worker.loaded:
@@ -366,11 +409,15 @@ class WorkerPool:
                 model.loaded = loaded
             up = [other for other in self._workers if other.ready is not None]
             if all(model.key in other.loaded | other.refused for other in up):
-                self._settle(model, [other for other in up if model.key in other.refused], loaded.error)
+                self._settle(
+                    model, [other for other in up if model.key in other.refused], loaded.error
+                )
         self._load_next(worker)
         self._dispatch_waiting()
 
-    def _settle(self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None) -> None:
+    def _settle(
+        self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None
+    ) -> None:
         """Every worker has answered a load: the model is served by those that could load it."""
         if error is not None and not any(model.key in worker.loaded for worker in self._workers):
             self._fail(model, error)
@@ -382,9 +429,14 @@ class WorkerPool:
         model.resolve()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
-        """Counts the exit of a worker against the model that it was loading, and sends its jobs again."""
+        """Counts the exit of a worker against the model that it was loading, and sends its jobs
+        again."""
         model = self._models.get(ended.loading.model) if ended.loading is not None else None
-        if model is not None and ended.loading is not None and (error := model.record_exit(ended.loading)):
+        if (
+            model is not None
+            and ended.loading is not None
+            and (error := model.record_exit(ended.loading))
+        ):
             self._fail(model, error)
         self._send_again(ended)
         if self._broken:
@@ -393,15 +445,19 @@ class WorkerPool:
         self._dispatch_waiting()
 
     def _send_again(self, ended: WorkerExit) -> None:
-        """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
+        """Records the jobs that an ended worker was computing, and sends its unanswered jobs
+        again."""
         for job in ended.running:
             self._crashes.record(fingerprint(job), job.alone)
             if (self._crashes.ends_alone(job) or 0) >= MAX_ENDS_ALONE:
                 _log.error("job %d killed its worker again; it is not tried any more", job.id)
         if self._broken:
             self._crashes.clear()
-        # Those that ended fewer workers are sent first, so that kills from outside hit different jobs.
-        for job in sorted(ended.pending, key=lambda job: (self._crashes.ends_alone(job) or 0, job.id)):
+        # Those that ended fewer workers are sent first, so that kills from outside hit different
+        # jobs.
+        for job in sorted(
+            ended.pending, key=lambda job: (self._crashes.ends_alone(job) or 0, job.id)
+        ):
             if (item := self._jobs.get(job.id)) is not None:
                 self._dispatch(item)
 

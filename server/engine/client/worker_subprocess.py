@@ -1,4 +1,5 @@
-"""A worker process on the event loop: it sends and receives messages, and logs the output of the process. No torch."""
+"""A worker process on the event loop: it sends and receives messages, and logs the output of the
+process. No torch."""
 
 from __future__ import annotations
 
@@ -20,21 +21,25 @@ _LINE = 4096
 _DRAIN_SECONDS = 1.0
 """Seconds after the end of a process in which messages that it sent before may still arrive."""
 _INPUT, _MESSAGES, _OUTPUT = 0, 1, 2
-"""The worker reads messages from its standard input and writes messages to its standard output. What it prints goes to
-its standard error."""
+"""The worker reads messages from its standard input and writes messages to its standard output.
+What it prints goes to its standard error."""
 
 
 class CpuUse(NamedTuple):
-    """Whether a process is stopped by a signal, and the processor time that it has used, in ticks of the system's clock."""
+    """Whether a process is stopped by a signal, and the processor time that it has used, in ticks
+    of the system's clock."""
 
     stopped: bool
     ticks: int
 
 
 class Channel:
-    """The way to a worker. `on_messages` receives its messages, `on_exit` its return code, once, after the last one."""
+    """The way to a worker. `on_messages` receives its messages, `on_exit` its return code, once,
+    after the last one."""
 
-    def __init__(self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]) -> None:
+    def __init__(
+        self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]
+    ) -> None:
         self._on_messages, self._on_exit = on_messages, on_exit
         self._loop = asyncio.get_running_loop()
         self._writer: asyncio.WriteTransport | None = None
@@ -47,8 +52,8 @@ class Channel:
         return None
 
     def cpu_use(self) -> CpuUse | None:
-        """Returns whether the process is stopped and the processor time that it has used; None where the system does not
-        say."""
+        """Returns whether the process is stopped and the processor time that it has used; None
+        where the system does not say."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:  # it has ended, or there is no /proc
@@ -96,7 +101,8 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
         return None if self._transport is None else self._transport.get_pid()
 
     async def start(self, command: Sequence[str]) -> None:
-        """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it. Raises OSError."""
+        """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it.
+        Raises OSError."""
         await self._loop.subprocess_exec(lambda: self, *command, start_new_session=True)
 
     def kill(self) -> None:
@@ -104,7 +110,8 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
         self._signal(signal.SIGKILL)
 
     def abort(self) -> None:
-        """Ends the process after it has written its stack to the log (faulthandler); `on_exit` follows."""
+        """Ends the process after it has written its stack to the log (faulthandler); `on_exit`
+        follows."""
         self._signal(signal.SIGABRT)
         self._loop.call_later(_DRAIN_SECONDS, self.kill)
 
@@ -117,7 +124,8 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
         if text := line[:_LINE].decode("utf-8", "replace").rstrip():
             _log.warning("worker: %s", text, extra={"worker_pid": self.pid})
 
-    # -- events of the process -----------------------------------------------------------------------------------------
+    # -- events of the process
+    # -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
@@ -135,7 +143,8 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
             self._log_line(line)
 
     def process_exited(self) -> None:
-        """Waits for messages that are still in the pipes, and no longer where a child of the worker holds them open."""
+        """Waits for messages that are still in the pipes, and no longer where a child of the worker
+        holds them open."""
         if self._transport is not None:
             self._loop.call_later(_DRAIN_SECONDS, self._transport.close)
 

@@ -1,4 +1,5 @@
-"""Supervises the worker of one device: starts the process, restarts it after a crash, and kills it when it hangs."""
+"""Supervises the worker of one device: starts the process, restarts it after a crash, and kills it
+when it hangs."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
 _FROZEN_SECONDS = 15.0
-"""A worker that neither sends anything nor uses a processor for this long while it has jobs or loads a model, or that is
-stopped for this long, is killed. One that computes, as in a long step on a slow machine, has `watchdog_seconds`."""
+"""A worker that neither sends anything nor uses a processor for this long while it has jobs or
+loads a model, or that is stopped for this long, is killed. One that computes, as in a long step on
+a slow machine, has `watchdog_seconds`."""
 _SUSPECT_SECONDS = 10.0
 """After this long it counts as frozen: other workers and servers get its work."""
 
@@ -44,8 +46,8 @@ _log = logging.getLogger("attentive.worker")
 
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
-    """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had not answered, as they
-    were sent. `loading` is the load that it had not answered."""
+    """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had
+    not answered, as they were sent. `loading` is the load that it had not answered."""
 
     running: tuple[Job, ...]
     pending: tuple[Job, ...]
@@ -56,8 +58,8 @@ WorkerEvent = FromWorker | WorkerExit
 
 
 class WorkerSupervisor:
-    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs. `on_event` is called with
-    each message of the worker, and when it has ended."""
+    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs.
+    `on_event` is called with each message of the worker, and when it has ended."""
 
     _logs = True
 
@@ -77,7 +79,8 @@ class WorkerSupervisor:
         self.pending: dict[int, Job] = {}
         """Jobs that were sent and are not answered, by id."""
         self.no_device = False
-        """Whether it ended because its device does not exist; it is not restarted then. A GPU that was there may come back."""
+        """Whether it ended because its device does not exist; it is not restarted then. A GPU that
+        was there may come back."""
         self.restarts = self.hangs = 0
         """Processes that were started again, and those that were killed because they hung."""
         self.failures = 0
@@ -111,7 +114,8 @@ class WorkerSupervisor:
             return "frozen"
         return "starting" if self.ready is None else "up"
 
-    # -- control -------------------------------------------------------------------------------------------------------
+    # -- control
+    # ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Starts the process; WorkerReady follows, or WorkerExit and another start."""
@@ -158,8 +162,8 @@ class WorkerSupervisor:
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
-        """Ends the process after its present step, or at once, and does not restart it. A process that is still starting
-        is ended at once."""
+        """Ends the process after its present step, or at once, and does not restart it. A process
+        that is still starting is ended at once."""
         self._stopped = True
         if self._restart is not None:
             self._restart.cancel()
@@ -167,8 +171,8 @@ class WorkerSupervisor:
             self._process.kill() if kill or self.ready is None else self._process.close()
 
     def tick(self, seconds: float) -> None:
-        """`seconds` have passed: aborts the process if it hangs. The caller bounds the time between two ticks, so a pause
-        of the API process itself does not count against the worker."""
+        """`seconds` have passed: aborts the process if it hangs. The caller bounds the time between
+        two ticks, so a pause of the API process itself does not count against the worker."""
         if self._process is None or self._aborted:
             return
         self._waited += seconds
@@ -185,13 +189,15 @@ class WorkerSupervisor:
         """Kills the process, which hangs."""
         if self._process is not None and not self._aborted:
             self.hangs += 1
-            _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
+            _log.error(
+                "worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid}
+            )
             self._aborted = True
             self._process.abort()
 
     def _overdue(self) -> str | None:
-        """Returns what the worker failed to do in time: to start, to load a model, or to send anything while it has jobs;
-        None if nothing."""
+        """Returns what the worker failed to do in time: to start, to load a model, or to send
+        anything while it has jobs; None if nothing."""
         if self.ready is None and self._waited > self.options.start_seconds:
             return "did not start"
         if self.loading and self._waited > self.options.load_seconds:
@@ -202,7 +208,8 @@ class WorkerSupervisor:
             return "is frozen"
         return None
 
-    # -- messages ------------------------------------------------------------------------------------------------------
+    # -- messages
+    # ----------------------------------------------------------------------------------------------
 
     def _on_messages(self, messages: list[Any]) -> None:
         self._silent = 0.0
@@ -233,8 +240,19 @@ class WorkerSupervisor:
     def status(self) -> DeviceStatus:
         """Returns the state of the process, and how it computes."""
         ready = self.ready or WorkerReady(self.name, "", "")
-        process = self.name, self.state == "up", self.pid, self.restarts, len(self.pending), self.state, self.hangs
-        kernels, reason = ready.details.get("kernels", ""), without_folders(ready.details.get("reason", ""))
+        process = (
+            self.name,
+            self.state == "up",
+            self.pid,
+            self.restarts,
+            len(self.pending),
+            self.state,
+            self.hangs,
+        )
+        kernels, reason = (
+            ready.details.get("kernels", ""),
+            without_folders(ready.details.get("reason", "")),
+        )
         return DeviceStatus(*process, ready.engine, ready.dtype, kernels, reason)
 
     def _on_ready(self, message: WorkerReady) -> None:
@@ -243,9 +261,14 @@ class WorkerSupervisor:
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if self._logs and message.engine and before != (message.engine, reason):
             kernels = message.details.get("kernels")
-            suffix = (f", kernels: {kernels}" if kernels else "") + (f": {reason}" if reason else "")
-            level = logging.WARNING if reason else logging.INFO  # a slower engine than the processor's
-            _log.log(level, "worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
+            suffix = (f", kernels: {kernels}" if kernels else "") + (
+                f": {reason}" if reason else ""
+            )
+            # a slower engine than the processor's
+            level = logging.WARNING if reason else logging.INFO
+            _log.log(
+                level, "worker %d decodes with the %s engine%s", self.index, message.engine, suffix
+            )
         if self.ready is None:
             self._up_since = time.monotonic()
         self.ready = message
@@ -265,8 +288,16 @@ class WorkerSupervisor:
     def _restart_later(self, code: int, healthy: bool) -> None:
         self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
-        pause = 0.0 if self.failures <= 1 else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** (self.failures - 2))
+        pause = (
+            0.0
+            if self.failures <= 1
+            else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** (self.failures - 2))
+        )
         _log.error(
-            "worker %d ended with code %d; restarting in %.1f s", self.index, code, pause, extra={"worker_code": code}
+            "worker %d ended with code %d; restarting in %.1f s",
+            self.index,
+            code,
+            pause,
+            extra={"worker_code": code},
         )
         self._restart = asyncio.get_running_loop().call_later(pause, self.start)

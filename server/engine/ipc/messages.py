@@ -1,10 +1,12 @@
-"""Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
+"""Messages between the API process and a worker: plain dataclasses that are pickled, with token
+ids, no text. No torch.
 
     API -> worker: LoadModel, UnloadModel, Job, Cancel
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, JobResult, Failed, StepStats
 
-Every job is answered by exactly one of JobResult, Failed. Times are in seconds; every interval
-is measured with one monotonic clock in one process. No message is changed after it is sent, and a job has its id from then on.
+Every job is answered by exactly one of JobResult, Failed. Times are in seconds; every interval is
+measured with one monotonic clock in one process. No message is changed after it is sent, and a job
+has its id from then on.
 """
 
 from __future__ import annotations
@@ -17,14 +19,22 @@ from model.analysis.types import EVERYTHING, AttentionMaps, Head, MapChoice
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal[
-    "invalid", "gone", "cancelled", "unknown_model", "unavailable", "out_of_memory", "poison", "internal"
+    "invalid",
+    "gone",
+    "cancelled",
+    "unknown_model",
+    "unavailable",
+    "out_of_memory",
+    "poison",
+    "internal",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish on the old model.
-    `ends` is how many processes ended while they loaded it: a GPU skips as many of its ways to decode, fastest first."""
+    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish
+    on the old model. `ends` is how many processes ended while they loaded it: a GPU skips as many
+    of its ways to decode, fastest first."""
 
     model: str
     folder: str
@@ -40,14 +50,15 @@ class UnloadModel:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a job wants to see of the forced pass over its target (`DecodingOptions.target`, without start and end of
-    sentence)."""
+    """What a job wants to see of the forced pass over its target (`DecodingOptions.target`, without
+    start and end of sentence)."""
 
     choice: MapChoice = EVERYTHING
     vectors_of: Head | None = None
     """The head whose queries, keys and values are also returned."""
     words: PairWords | None = None
-    """The words of source and target, whose links are wanted. The choice has a soft alignment then."""
+    """The words of source and target, whose links are wanted. The choice has a soft alignment
+    then."""
     maps: bool = True
     """Whether the maps are returned."""
 
@@ -62,15 +73,17 @@ class Charged(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One question to a model about one sentence: to translate it, to score a target, or to look at the pass over one. `source`
-    holds the ids as the encoder reads them (language tag and end of sentence included)."""
+    """One question to a model about one sentence: to translate it, to score a target, or to look at
+    the pass over one. `source` holds the ids as the encoder reads them (language tag and end of
+    sentence included)."""
 
     id: int
     model: str
     source: tuple[int, ...]
     options: DecodingOptions
     priority: int = 0
-    """0 interactive, 1 document: documents run when no interactive job waits. A look has the one of its text."""
+    """0 interactive, 1 document: documents run when no interactive job waits. A look has the one of
+    its text."""
     client: str = ""
     """Opaque key of the client, for fairness between clients."""
     weight: float = 1.0
@@ -97,15 +110,18 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """The worker takes jobs. Sent again whenever a field changes, as when a model moves to a faster backend."""
+    """The worker takes jobs. Sent again whenever a field changes, as when a model moves to a faster
+    backend."""
 
     device: str
     dtype: str
     engine: str
-    """The decode path: "eager", "native" or "cuda-graphs"; `details` has the reason why a faster one is not used."""
+    """The decode path: "eager", "native" or "cuda-graphs"; `details` has the reason why a faster
+    one is not used."""
     details: dict[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
-    """The UUIDs of the GPUs that can be used, where there are several. A worker that is pinned to one lists none."""
+    """The UUIDs of the GPUs that can be used, where there are several. A worker that is pinned to
+    one lists none."""
 
     @property
     def computation(self) -> tuple[str, ...]:
@@ -120,7 +136,8 @@ class ModelLoaded:
     model: str
     seconds: float = 0.0
     error: str | None = None
-    """One sentence where the folder could not be loaded; an old model of this name is still served."""
+    """One sentence where the folder could not be loaded; an old model of this name is still
+    served."""
     bytes: int = 0
     """Memory of a GPU that it takes, weights and cache; 0 on a CPU."""
     shortlist: str = ""
@@ -129,7 +146,8 @@ class ModelLoaded:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Timings:
-    """Seconds of one sequence: waiting for a slot, in prefill, in decode steps, and from arrival to the first token."""
+    """Seconds of one sequence: waiting for a slot, in prefill, in decode steps, and from arrival to
+    the first token."""
 
     queue: float
     encode: float
@@ -142,7 +160,8 @@ NO_TIMINGS = Timings(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class Started:
-    """These jobs run on the device from now on. If the worker ends before it answers them, they may be the cause."""
+    """These jobs run on the device from now on. If the worker ends before it answers them, they may
+    be the cause."""
 
     ids: tuple[int, ...]
 
@@ -157,7 +176,8 @@ class Progress:
 
 @dataclass(slots=True)
 class JobResult:
-    """The answer to a job: hypotheses, best first, or what its look asked for. Arrays are sent as NumPy arrays."""
+    """The answer to a job: hypotheses, best first, or what its look asked for. Arrays are sent as
+    NumPy arrays."""
 
     id: int
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -192,9 +212,10 @@ class Failed:
 class StepStats:
     """The work since the StepStats before, for the metrics. The worker adds to it until it is sent.
 
-    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots), `token_seconds` and
-    `look_seconds` what a token of a row and one of a look took lately, on the device and in all; the other fields are sums since
-    then. `steps` has the rows and seconds of each decode step. Every step is counted exactly once.
+    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots),
+    `token_seconds` and `look_seconds` what a token of a row and one of a look took lately, on the
+    device and in all; the other fields are sums since then. `steps` has the rows and seconds of
+    each decode step. Every step is counted exactly once.
     """
 
     running: int = 0

@@ -68,7 +68,9 @@ class Peer(asyncio.Protocol):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, id: int, handler: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    async def _handle(
+        self, id: int, handler: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
         failed = False
         try:
             result = handler(*arguments)

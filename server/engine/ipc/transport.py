@@ -1,7 +1,7 @@
 """Packs messages into frames for the pipes between the API process and a worker.
 
-A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of messages. Both ends are this
-code.
+A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of messages.
+Both ends are this code.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ _HEADER = 8
 
 
 def _options(*changed: Any) -> DecodingOptions:
-    """Returns options with these (number of the field, value) after each other, the others as by default."""
-    return DecodingOptions(**{DecodingOptions.__slots__[number]: value for number, value in _pairs(changed)})
+    """Returns options with these (number of the field, value) after each other, the others as by
+    default."""
+    return DecodingOptions(
+        **{DecodingOptions.__slots__[number]: value for number, value in _pairs(changed)}
+    )
 
 
 @lru_cache(maxsize=256)
@@ -37,7 +40,10 @@ def _pairs(values: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
     return zip(values[::2], values[1::2], strict=True)
 
 
-_DEFAULTS = [(number, field.name, field.default) for number, field in enumerate(dataclasses.fields(DecodingOptions))]
+_DEFAULTS = [
+    (number, field.name, field.default)
+    for number, field in enumerate(dataclasses.fields(DecodingOptions))
+]
 
 
 def _reduced(options: DecodingOptions) -> tuple[Any, ...]:
@@ -57,11 +63,24 @@ def _changed(options: DecodingOptions) -> tuple[Any, ...]:
     return tuple(changed)
 
 
-# The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
+# The messages of every sentence are pickled as calls with their fields, in a third of the time of
+# dataclasses with slots.
 copyreg.pickle(DecodingOptions, _reduced)
-for _kind in (Job, JobResult, Timings, Hypothesis, StepStats, Look, MapChoice, PairWords, WordedSentence):
+for _kind in (
+    Job,
+    JobResult,
+    Timings,
+    Hypothesis,
+    StepStats,
+    Look,
+    MapChoice,
+    PairWords,
+    WordedSentence,
+):
     _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
-    copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _kind, _values))
+    copyreg.pickle(
+        _kind, partial(lambda make, values, message: (make, values(message)), _kind, _values)
+    )
 
 
 def pack(messages: Iterable[Any]) -> bytes:

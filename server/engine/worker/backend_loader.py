@@ -1,8 +1,8 @@
 """Opens a model folder on the fastest backend that is available on this device.
 
-On a CPU the CPU backend decodes int8 and float32. Where it is not compiled or not available, PyTorch
-decodes ("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch is imported only where it is
-needed.
+On a CPU the CPU backend decodes int8 and float32. Where it is not compiled or not available,
+PyTorch decodes ("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch
+is imported only where it is needed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from server.errors import ADD_TORCH
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedModel:
-    """A model that is ready to decode. `engine` names its backend: "native", "eager" or "cuda-graphs"; `reason` says why
-    a faster one is not used, None where there is none."""
+    """A model that is ready to decode. `engine` names its backend: "native", "eager" or
+    "cuda-graphs"; `reason` says why a faster one is not used, None where there is none."""
 
     folder: ModelFolder
     backend: InspectableBackend
@@ -37,10 +37,12 @@ class LoadedModel:
     seconds: float
 
 
-def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0) -> LoadedModel:
+def open_model(
+    path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0
+) -> LoadedModel:
     """Loads a model folder on the fastest backend; see LoadModel for `ends`. Decodes a trial
-    sentence, so that lazy initialization does not delay the first request. Raises FolderError, also where a score is not
-    finite: large weights overflow."""
+    sentence, so that lazy initialization does not delay the first request. Raises FolderError, also
+    where a score is not finite: large weights overflow."""
     started = time.monotonic()
     folder = read_folder(Path(path))
     if not device.cuda:
@@ -53,11 +55,13 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: in
 def try_to_open(
     model: str, folder: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0
 ) -> tuple[ModelLoaded, LoadedModel | None]:
-    """Returns the answer to a LoadModel, and the model where there is no error. Raises an error that broke the device."""
+    """Returns the answer to a LoadModel, and the model where there is no error. Raises an error
+    that broke the device."""
     try:
         loaded = open_model(folder, device, options, ends)
     except FolderError as reason:
-        error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
+        # callers see it, and paths are the server's
+        error = str(reason).replace(folder, Path(folder).name)
     except MemoryError:
         needed = memory_needed(read_folder(Path(folder)), device.dtype)
         return ModelLoaded(model, error=too_large(needed, free_memory())), None
@@ -69,7 +73,9 @@ def try_to_open(
     else:
         backend = loaded.backend
         gpu_bytes = getattr(backend, "gpu_bytes", 0)
-        return ModelLoaded(model, loaded.seconds, bytes=gpu_bytes, shortlist=backend.shortlist), loaded
+        return ModelLoaded(
+            model, loaded.seconds, bytes=gpu_bytes, shortlist=backend.shortlist
+        ), loaded
     return ModelLoaded(model, error=error), None
 
 
@@ -109,11 +115,18 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
     return None
 
 
-def _open_on_cpu_backend(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> InspectableBackend:
+def _open_on_cpu_backend(
+    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
+) -> InspectableBackend:
     """Opens a model on the CPU backend. Raises CpuBackendUnavailable where it is not
     compiled, and for shapes that it does not have, FolderError."""
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
     compiled = library(options.isa)
     return open_backend(
-        folder, compiled, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
+        folder,
+        compiled,
+        slots=device.slots,
+        threads=device.threads,
+        precision=precision,
+        shortlist=options.shortlist,
     )

@@ -43,10 +43,10 @@ class Connection:
 
 
 class Connections:
-    """Gives the jobs of all processes numbers in the order of their arrival, and each answer back to
-    the process of its job. A process that connects gets the state of the worker first; the jobs of
-    one that has gone are cancelled. The `owner` loads models and gets the statistics; `path` is that
-    of the socket for the others, empty without them."""
+    """Gives the jobs of all processes numbers in the order of their arrival, and each answer back
+    to the process of its job. A process that connects gets the state of the worker first; the jobs
+    of one that has gone are cancelled. The `owner` loads models and gets the statistics; `path` is
+    that of the socket for the others, empty without them."""
 
     def __init__(self, reader: int, writer: int, path: str = "") -> None:
         self._poll = select.poll()

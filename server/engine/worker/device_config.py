@@ -12,11 +12,13 @@ from server.process import available_cores
 
 CPU_SLOTS, SMALL_GPU_SLOTS, GPU_SLOTS = 64, 128, 256
 _LARGE_GPU = 64
-"""Multiprocessors of a GPU with GPU_SLOTS. A step computes all slots, and a lone row waits for it (estimated, not measured)."""
+"""Multiprocessors of a GPU with GPU_SLOTS. A step computes all slots, and a lone row waits for it
+(estimated, not measured)."""
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
 HAS_BFLOAT16 = (8, 0)
-"""Compute capability from which bfloat16 products are in hardware (Ampere); older GPUs have float16."""
+"""Compute capability from which bfloat16 products are in hardware (Ampere); older GPUs have
+float16."""
 
 
 class NoDevice(RuntimeError):
@@ -25,9 +27,9 @@ class NoDevice(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """`device` is torch's name of the device, `name` the one it is reported by, and `gpus` the UUIDs of all GPUs that can
-    be used, where there are several. `slots` is the number of rows that one model decodes at once. `reason` says why a
-    GPU that is there is not used."""
+    """`device` is torch's name of the device, `name` the one it is reported by, and `gpus` the
+    UUIDs of all GPUs that can be used, where there are several. `slots` is the number of rows that
+    one model decodes at once. `reason` says why a GPU that is there is not used."""
 
     device: str
     name: str
@@ -43,8 +45,8 @@ class DeviceConfig:
 
 
 def find_device(options: WorkerOptions, index: int, pinned: bool = False) -> DeviceConfig:
-    """Returns the device of worker `index`: a GPU that can be used, or the CPU. One that is `pinned` sees a single GPU and
-    takes no other device. Raises NoDevice."""
+    """Returns the device of worker `index`: a GPU that can be used, or the CPU. One that is
+    `pinned` sees a single GPU and takes no other device. Raises NoDevice."""
     threads = options.threads or available_cores()
     reason = None
     wanted = pinned or options.device == "cuda"
@@ -63,8 +65,11 @@ def find_device(options: WorkerOptions, index: int, pinned: bool = False) -> Dev
     return DeviceConfig("cpu", "cpu", (), dtype, threads, options.slots or CPU_SLOTS, reason)
 
 
-def _on_gpu(options: WorkerOptions, name: str, usable: list[int], place: int, threads: int) -> DeviceConfig:
-    """Returns the configuration of one of the `usable` GPUs. All have one number format, that of the oldest."""
+def _on_gpu(
+    options: WorkerOptions, name: str, usable: list[int], place: int, threads: int
+) -> DeviceConfig:
+    """Returns the configuration of one of the `usable` GPUs. All have one number format, that of
+    the oldest."""
     import torch
 
     oldest = min(torch.cuda.get_device_capability(gpu) for gpu in usable)
@@ -91,20 +96,27 @@ def _usable_gpus() -> tuple[list[int], str]:
         except (AssertionError, RuntimeError) as error:  # it names a driver that is too old
             return [], str(error).partition(" Please")[0]
         return [], "torch finds none."
-    built = [int(name[3:]) for name in torch.cuda.get_arch_list() if name[:3] == "sm_" and name[3:].isdigit()]
+    built = [
+        int(name[3:])
+        for name in torch.cuda.get_arch_list()
+        if name[:3] == "sm_" and name[3:].isdigit()
+    ]
     usable, refusals = [], []
     for gpu in range(torch.cuda.device_count()):
         major, minor = torch.cuda.get_device_capability(gpu)
         if built and 10 * major + minor < min(built):
-            refusals.append(f"It has compute capability {major}.{minor}, and this PyTorch needs {min(built) / 10}.")
+            refusals.append(
+                f"It has compute capability {major}.{minor}, and this PyTorch needs "
+                f"{min(built) / 10}."
+            )
         else:
             usable.append(gpu)
     return usable, " ".join(dict.fromkeys(refusals))
 
 
 def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
-    """Returns the kind of a failure of a load or a step; None where the device is broken and the process has to be
-    restarted."""
+    """Returns the kind of a failure of a load or a step; None where the device is broken and the
+    process has to be restarted."""
     name, text = type(error).__name__, str(error)
     memory = isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text
     if device.cuda:
@@ -123,7 +135,8 @@ def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
 
 
 def _cpu_dtype(isa: Isa) -> str:
-    """int8 where the processor has fast instructions for it; elsewhere float32 is faster and exact."""
+    """int8 where the processor has fast instructions for it; elsewhere float32 is faster and
+    exact."""
     try:
         available(isa)
     except CpuBackendUnavailable:

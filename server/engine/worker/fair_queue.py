@@ -40,7 +40,8 @@ class FairClock:
 
 
 class StepTime:
-    """The seconds of a decode step as a line over its rows, by least squares over the last steps."""
+    """The seconds of a decode step as a line over its rows, by least squares over the last
+    steps."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots

@@ -1,4 +1,5 @@
-"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process closes the pipe.
+"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process closes
+the pipe.
 
 One thread touches jobs. Models load in other threads; the loop takes the results between two steps.
 """
@@ -40,7 +41,8 @@ _LOADING_POLL_SECONDS = 0.02
 
 
 class WorkerLoop:
-    """Passes messages between the API process, the Scheduler and the `runner`, which uses the device."""
+    """Passes messages between the API process, the Scheduler and the `runner`, which uses the
+    device."""
 
     def __init__(self, pipes: Connections, runner: ModelRunner, options: WorkerOptions) -> None:
         self._pipes = pipes
@@ -65,10 +67,15 @@ class WorkerLoop:
             self._flush()
             self._run(batches)
 
-    # -- messages ------------------------------------------------------------------------------------------------------
+    # -- messages
+    # ----------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        wait = 0.0 if self._scheduler.jobs else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
+        wait = (
+            0.0
+            if self._scheduler.jobs
+            else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
+        )
         for message in self._pipes.receive(wait):
             self._handle(message)
 
@@ -95,7 +102,8 @@ class WorkerLoop:
             self._outbox.append(refusal)
         elif job.look is None and job.options.beam_size > queue.slots:
             sentence = (
-                f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
+                f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots "
+                f"for {queue.slots}; "
                 "send a smaller beam_size or fewer alternatives."
             )
             self._outbox.append(Failed(job.id, "invalid", sentence))
@@ -114,7 +122,8 @@ class WorkerLoop:
             self._outbox.insert(0, ready)
 
     def _flush(self) -> None:
-        """Sends all messages as one frame; adds statistics and progress at intervals and before the loop waits."""
+        """Sends all messages as one frame; adds statistics and progress at intervals and before the
+        loop waits."""
         now = time.monotonic()
         if now - self._reported >= _REPORT_SECONDS or not self._scheduler.jobs:
             self._reported = now
@@ -139,7 +148,8 @@ class WorkerLoop:
             if sequence.job.stream and (tokens := self._runner.progress(sequence)):
                 self._outbox.append(Progress(sequence.id, tokens))
 
-    # -- one step ------------------------------------------------------------------------------------------------------
+    # -- one step
+    # ----------------------------------------------------------------------------------------------
 
     def _announce(self, batches: list[list[Sequence]]) -> None:
         """Reports the jobs that run from now on, before they can end the process."""
@@ -191,7 +201,8 @@ class WorkerLoop:
         if not advanced:
             return
         ended = time.monotonic()
-        seconds = max(0.0, ended - started - self._record_prefills())  # a GPU encodes when the step is read
+        # a GPU encodes when the step is read
+        seconds = max(0.0, ended - started - self._record_prefills())
         self._scheduler.record_step(advanced, seconds, steps)
         rows = sum(sequence.width for sequence in advanced)
         self._stats.steps += [(rows, seconds / steps)] * steps
@@ -214,9 +225,9 @@ class WorkerLoop:
             self._answer(answer)
 
     def _guard(self, jobs: Iterable[Sequence], action: Callable[[], None]) -> None:
-        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered
-        with the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs
-        in the same way."""
+        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails
+        alone is answered with the failure. An error that breaks the device ends the process; the
+        supervisor restarts it and isolates jobs in the same way."""
         try:
             action()
         except Exception as error:  # whatever a backend raises must reach every member of the batch

@@ -1,4 +1,5 @@
-"""Runs a worker: sets up its process, makes the runner of its device, and serves until the API process ends it."""
+"""Runs a worker: sets up its process, makes the runner of its device, and serves until the API
+process ends it."""
 
 from __future__ import annotations
 
@@ -17,12 +18,15 @@ from server.engine.worker.model_runner import ModelRunner
 from server.process import tune_garbage_collector
 
 
-def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int, bool], ModelRunner]) -> int:
-    """Runs the worker's loop and returns the exit code. `arguments` are INDEX OPTIONS [GPU], where GPU is the UUID of the
-    only one that it sees; `make_runner` makes the runner of device INDEX.
+def serve(
+    arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int, bool], ModelRunner]
+) -> int:
+    """Runs the worker's loop and returns the exit code. `arguments` are INDEX OPTIONS [GPU], where
+    GPU is the UUID of the only one that it sees; `make_runner` makes the runner of device INDEX.
 
-    Messages pass through standard input and output; what libraries print goes to standard error. SIGINT and SIGTERM are
-    ignored: a service manager sends them to all processes, and the API process decides when workers end.
+    Messages pass through standard input and output; what libraries print goes to standard error.
+    SIGINT and SIGTERM are ignored: a service manager sends them to all processes, and the API
+    process decides when workers end.
     """
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain texts of callers

@@ -1,4 +1,5 @@
-"""The memory that a model takes on a CPU, and what is free, so that a model that is too large is refused before it is read."""
+"""The memory that a model takes on a CPU, and what is free, so that a model that is too large is
+refused before it is read."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ def check_memory(folder: ModelFolder, dtype: str) -> None:
 
 
 def memory_needed(folder: ModelFolder, dtype: str) -> int:
-    """Returns the bytes of the weights in a number format, and of the largest one in float32 while it is converted. Raises
-    FolderError for a damaged file."""
+    """Returns the bytes of the weights in a number format, and of the largest one in float32 while
+    it is converted. Raises FolderError for a damaged file."""
     sizes = SafetensorFiles(weight_files(folder.path)).sizes()
     return sum(sizes) * _WIDTHS.get(dtype, _FLOAT32) + max(sizes, default=0) * _FLOAT32
 
@@ -32,22 +33,36 @@ def too_large(needed: int, free: int | None) -> str:
     return f"It needs about {needed / 1e6:,.0f} MB of memory, and {there}."
 
 
-def free_memory(system: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Returns the bytes that this process may still use: of the machine, or of its container if that has less. None where
-    neither states it."""
+def free_memory(
+    system: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """Returns the bytes that this process may still use: of the machine, or of its container if
+    that has less. None where neither states it."""
     bounds = []
     try:
         lines = system.read_text(encoding="ascii").splitlines()
-        bounds += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        bounds += [
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        ]
     except (OSError, ValueError):  # another system
         pass
     for limit, used, statistics, cached in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+        (
+            "memory/memory.limit_in_bytes",
+            "memory/memory.usage_in_bytes",
+            "memory/memory.stat",
+            "total_inactive_file",
+        ),
     ):
         try:
-            most, taken = (int((cgroup / name).read_text(encoding="ascii")) for name in (limit, used))
-            fields = dict(line.split() for line in (cgroup / statistics).read_text(encoding="ascii").splitlines())
+            most, taken = (
+                int((cgroup / name).read_text(encoding="ascii")) for name in (limit, used)
+            )
+            fields = dict(
+                line.split()
+                for line in (cgroup / statistics).read_text(encoding="ascii").splitlines()
+            )
             bounds.append(most - taken + int(fields.get(cached, 0)))
         except (OSError, ValueError):  # no container of this version, or "max"
             continue

@@ -50,7 +50,8 @@ class ModelRunner:
         if self.cuda:
             import torch
 
-            torch.cuda.set_device(self._device.device)  # events, graphs and kernels use the thread's current device
+            # events, graphs and kernels use the thread's current device
+            torch.cuda.set_device(self._device.device)
         self._options = options
         self._loader = ThreadPoolExecutor(1, "load")  # models load while the loop continues
         self._loads: list[Future[tuple[ModelLoaded, LoadedModel | None]]] = []
@@ -59,7 +60,8 @@ class ModelRunner:
         self._searches: dict[int, Search] = {}
         self._ready = self._describe()
 
-    # -- models --------------------------------------------------------------------------------------------------------
+    # -- models
+    # ----------------------------------------------------------------------------------------------
 
     def ready(self) -> WorkerReady:
         """Returns the device and how it computes, as sent to the API process."""
@@ -67,15 +69,17 @@ class ModelRunner:
 
     def load(self, model: str, folder: str, ends: int = 0) -> None:
         """Starts to load a model; `loaded` returns the outcome later."""
-        self._loads.append(self._loader.submit(try_to_open, model, folder, self._device, self._options, ends))
+        self._loads.append(
+            self._loader.submit(try_to_open, model, folder, self._device, self._options, ends)
+        )
 
     def loading(self) -> bool:
         """Returns whether `loaded` may return something soon."""
         return bool(self._loads)
 
     def loaded(self) -> list[ModelLoaded]:
-        """Returns the loads that ended since the last call. Jobs of those without error can run. Raises the error of a load
-        that broke the device."""
+        """Returns the loads that ended since the last call. Jobs of those without error can run.
+        Raises the error of a load that broke the device."""
         answers = []
         while self._loads and self._loads[0].done():
             answer, loaded = self._loads.pop(0).result()
@@ -106,17 +110,21 @@ class ModelRunner:
         self._models.pop(model).backend.close()
         self._ready = self._describe()
 
-    # -- jobs ----------------------------------------------------------------------------------------------------------
+    # -- jobs
+    # ----------------------------------------------------------------------------------------------
 
     def refusal(self, job: Job) -> Failed | None:
-        """Returns why the model cannot run this job, None if it can. An id outside the vocabulary would break a device."""
+        """Returns why the model cannot run this job, None if it can. An id outside the vocabulary
+        would break a device."""
         options, backend = job.options, self._models[job.model].backend
         try:
             self._check(job)
         except ValueError as error:
             return Failed(job.id, "invalid", str(error))
         if options.shortlist and not backend.has_shortlist(options.shortlist):
-            return Failed(job.id, "gone", "The shortlist with which this was translated is no longer there.")
+            return Failed(
+                job.id, "gone", "The shortlist with which this was translated is no longer there."
+            )
         return None
 
     def _check(self, job: Job) -> None:
@@ -138,8 +146,8 @@ class ModelRunner:
             check_head(config, head)
 
     def prefill(self, model: str, sequences: list[Sequence]) -> Callable[[], float | None]:
-        """Encodes the sources of sequences that were admitted. Returns what returns the seconds for it: None while a GPU has
-        not done it, because the host only queues its work."""
+        """Encodes the sources of sequences that were admitted. Returns what returns the seconds for
+        it: None while a GPU has not done it, because the host only queues its work."""
         begin = self._mark()
         config, generation = self._models[model].folder.model, self._models[model].folder.generation
         started = []
@@ -174,9 +182,12 @@ class ModelRunner:
         return event
 
     def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
-        """Advances sequences by one token or a few, and sets the hypotheses of those that end. Returns which took decode
-        steps, and how many: on a GPU those whose steps the call before queued."""
-        searches, steps = self._drivers[model].step([self._searches[sequence.id] for sequence in sequences])
+        """Advances sequences by one token or a few, and sets the hypotheses of those that end.
+        Returns which took decode steps, and how many: on a GPU those whose steps the call before
+        queued."""
+        searches, steps = self._drivers[model].step(
+            [self._searches[sequence.id] for sequence in sequences]
+        )
         advanced = []
         for search in searches:
             if search.slots:  # not released meanwhile
@@ -199,8 +210,9 @@ class ModelRunner:
             self._drivers[sequence.job.model].stop(search)
 
     def attend(self, jobs: list[Job]) -> Generator[list[JobResult] | None, None, None]:
-        """Runs one pass of the model at each step, for plain looks of one model which want the same, or for one look. Yields
-        the results after the last pass, None before: what waits can run between them."""
+        """Runs one pass of the model at each step, for plain looks of one model which want the
+        same, or for one look. Yields the results after the last pass, None before: what waits can
+        run between them."""
         backend, looks = self._models[jobs[0].model].backend, [job.look or Look() for job in jobs]
         options, choice = jobs[0].options, looks[0].choice
         hidden = () if options.first_token is None else (options.first_token,)
@@ -216,7 +228,9 @@ class ModelRunner:
         else:
             [(source, target)], vectors_of = pairs, looks[0].vectors_of
             masked, shortlist = options.masked_heads, options.shortlist
-            maps_of_one = backend.attention_passes(source, target, masked, vectors_of, shortlist, choice.after(hidden))
+            maps_of_one = backend.attention_passes(
+                source, target, masked, vectors_of, shortlist, choice.after(hidden)
+            )
             found = [(yield from maps_of_one)]
             if len(source) + len(target) > _SHORT_PASS:
                 yield None
@@ -242,7 +256,11 @@ class ModelRunner:
     def not_finite(self) -> str:
         """What a caller is told whose text the model cannot compute in this precision."""
         dtype = self._device.dtype
-        remedy = " Start the server with --dtype float32." if dtype in ("float16", "bfloat16", "int8") else ""
+        remedy = (
+            " Start the server with --dtype float32."
+            if dtype in ("float16", "bfloat16", "int8")
+            else ""
+        )
         return f"The model's numbers overflow in {dtype} for this text.{remedy}"
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
@@ -267,7 +285,8 @@ class ModelRunner:
 def _links(
     looks: Items[Look], maps: Items[AttentionMaps], evidence: Iterator[WordEvidence]
 ) -> Generator[None, None, list[tuple[WordLink, ...]]]:
-    """Returns the links of each look, none for one without words, and yields where other work may run."""
+    """Returns the links of each look, none for one without words, and yields where other work may
+    run."""
     pairs = []
     for look, each in zip(looks, maps, strict=True):
         if look.words is not None and each.soft is not None:
@@ -291,7 +310,8 @@ def _parts(sentences: Items[WordedSentence]) -> Iterator[slice]:
 def both_sides(
     pairs: Items[tuple[WordedSentence, WordedSentence]],
 ) -> tuple[list[WordedSentence], list[tuple[int, ...]]]:
-    """Returns the sentences of pairs, and the tokens that are wanted of each: the beginnings of the other's words."""
+    """Returns the sentences of pairs, and the tokens that are wanted of each: the beginnings of the
+    other's words."""
     sentences = [sentence for pair in pairs for sentence in pair]
     return sentences, [other.beginnings for first, second in pairs for other in (second, first)]
 
@@ -300,4 +320,7 @@ def pairs_evidence(
     pairs: Items[tuple[WordedSentence, WordedSentence]], readings: Items[WordReading]
 ) -> list[WordEvidence]:
     """Returns how well the words of the sentences of each pair fit."""
-    return [word_evidence(*pair, *readings[2 * number : 2 * number + 2]) for number, pair in enumerate(pairs)]
+    return [
+        word_evidence(*pair, *readings[2 * number : 2 * number + 2])
+        for number, pair in enumerate(pairs)
+    ]

@@ -1,4 +1,5 @@
-"""Jobs inside the worker, from their arrival to their answer, and the kinds that share the device."""
+"""Jobs inside the worker, from their arrival to their answer, and the kinds that share the
+device."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from server.engine.ipc.messages import Job, JobResult
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """How jobs of one kind share the device: `weight` is relative to the other kinds for short requests, or to those for
-    documents, `longest` the seconds that one of its turns may take beside others. A `look` takes no slots."""
+    """How jobs of one kind share the device: `weight` is relative to the other kinds for short
+    requests, or to those for documents, `longest` the seconds that one of its turns may take beside
+    others. A `look` takes no slots."""
 
     document: bool
     look: bool
@@ -32,18 +34,20 @@ Flow = tuple[Kind, str]
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device that it was charged.
+    """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device
+    that it was charged.
 
-    `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has begun. `hypotheses`
-    are empty until it has ended. An `alone` sequence runs with nothing beside it, and `finite` is False where the model's
-    numbers overflowed.
+    `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has
+    begun. `hypotheses` are empty until it has ended. An `alone` sequence runs with nothing beside
+    it, and `finite` is False where the model's numbers overflowed.
     """
 
     job: Job
     arrived: float = 0.0
     alone: bool = False
     kind: Kind = field(default=SHORT, init=False)
-    width: int = field(default=1, init=False)  # rows of the batch: one per beam; one for a given target
+    # rows of the batch: one per beam; one for a given target
+    width: int = field(default=1, init=False)
     length: int = field(default=0, init=False)  # source tokens; of a look source and target tokens
     slots: tuple[int, ...] = ()
     passes: Iterator[list[JobResult] | None] | None = None
@@ -72,8 +76,9 @@ class Sequence:
 
 
 def shared_pass(job: Job) -> tuple[str, int | None, MapChoice] | None:
-    """Returns what the looks have in common that one pass computes together. None for a job that has a pass alone: it has
-    masked heads, or asks for scores, vectors, tensors or maps of the encoder."""
+    """Returns what the looks have in common that one pass computes together. None for a job that
+    has a pass alone: it has masked heads, or asks for scores, vectors, tensors or maps of the
+    encoder."""
     look, options = job.look, job.options
     if look is None or options.masked_heads or look.vectors_of is not None:
         return None

@@ -1,4 +1,5 @@
-"""Opens a model folder on PyTorch: plain steps on a CPU, CUDA graphs on a GPU where they can be used."""
+"""Opens a model folder on PyTorch: plain steps on a CPU, CUDA graphs on a GPU where they can be
+used."""
 
 from __future__ import annotations
 
@@ -24,31 +25,39 @@ _ALIGNED = 16
 
 
 def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend, str | None]:
-    """Loads a model for plain steps on the CPU; also returns why its numbers are of another type. Raises FolderError."""
+    """Loads a model for plain steps on the CPU; also returns why its numbers are of another type.
+    Raises FolderError."""
     transformer, overflow = _finite_transformer(folder, device)
     return TorchBackend(transformer, device.slots), overflow
 
 
-def open_on_gpu(folder: ModelFolder, device: DeviceConfig, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
-    """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not used. Raises
-    FolderError."""
+def open_on_gpu(
+    folder: ModelFolder, device: DeviceConfig, ends: int = 0
+) -> tuple[TorchBackend, str, str | None]:
+    """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not
+    used. Raises FolderError."""
     torch.cuda.set_device(device.device)  # each thread has its own current device
     transformer, overflow = _finite_transformer(folder, device)
     backend, engine, reason = gpu_backend(transformer, device.slots, ends)
     return backend, engine, reason or overflow
 
 
-def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
-    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager steps.
-    Skips the first `ends` ways to decode. Raises an error that broke the device."""
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
+def gpu_backend(
+    transformer: Transformer, slots: int, ends: int = 0
+) -> tuple[TorchBackend, str, str | None]:
+    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager
+    steps; else eager steps. Skips the first `ends` ways to decode. Raises an error that broke the
+    device."""
+    # it makes a new plan for every shape, and batches have many shapes
+    torch.backends.cuda.enable_cudnn_sdp(False)
     device = next(transformer.parameters()).device
     slots, room = _affordable(transformer, slots) if device.type == "cuda" else (slots, FIRST_ROOM)
     attempts, reason = _kernels()
     if ends:
         reason = "The worker ended while it loaded the model with faster kernels."
     for kernels in attempts[ends:]:
-        first = min(room, FIRST_ROOM) if kernels is TORCH_KERNELS else room  # torch's read all of it in each step
+        # torch's read all of it in each step
+        first = min(room, FIRST_ROOM) if kernels is TORCH_KERNELS else room
         backend = _graphed(transformer, slots, kernels, first)
         if not isinstance(backend, str):
             return backend, "cuda-graphs", reason
@@ -57,8 +66,11 @@ def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[To
     return TorchBackend(transformer, slots), "eager", reason
 
 
-def _graphed(transformer: Transformer, slots: int, kernels: SlotKernels, room: int) -> GraphedBackend | str:
-    """Returns a backend with CUDA graphs, or why it cannot be used; then its memory is free again."""
+def _graphed(
+    transformer: Transformer, slots: int, kernels: SlotKernels, room: int
+) -> GraphedBackend | str:
+    """Returns a backend with CUDA graphs, or why it cannot be used; then its memory is free
+    again."""
     backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=room)
     try:
         reason = disagreement(backend)
@@ -73,11 +85,13 @@ def _graphed(transformer: Transformer, slots: int, kernels: SlotKernels, room: i
 
 
 def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
-    """Returns how many of `slots` a model gets and how many positions of each at first: its cache takes at most half of the
-    memory that is free now, and a quarter at first."""
+    """Returns how many of `slots` a model gets and how many positions of each at first: its cache
+    takes at most half of the memory that is free now, and a quarter at first."""
     config, parameter = transformer.config, next(transformer.parameters())
     free, _ = torch.cuda.mem_get_info(parameter.device)
-    free += torch.cuda.memory_reserved(parameter.device) - torch.cuda.memory_allocated(parameter.device)
+    free += torch.cuda.memory_reserved(parameter.device) - torch.cuda.memory_allocated(
+        parameter.device
+    )
     kinds = 4 if config.recurrence == "none" else 2  # keys and values of both attentions
     position = kinds * config.decoder_layers * config.d_model * parameter.element_size()
     slots = max(1, min(slots, free // 2 // (position * config.max_length)))
@@ -85,9 +99,11 @@ def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
     return slots, min(config.max_length, room)
 
 
-def _finite_transformer(folder: ModelFolder, device: DeviceConfig) -> tuple[Transformer, str | None]:
-    """Returns the Transformer of a folder in this worker's dtype, or in one with a wider range, and why, where float16
-    overflows. Raises FolderError."""
+def _finite_transformer(
+    folder: ModelFolder, device: DeviceConfig
+) -> tuple[Transformer, str | None]:
+    """Returns the Transformer of a folder in this worker's dtype, or in one with a wider range, and
+    why, where float16 overflows. Raises FolderError."""
     if device.dtype != "float16":
         return _load_transformer(folder, device, device.dtype), None
     try:
@@ -96,13 +112,16 @@ def _finite_transformer(folder: ModelFolder, device: DeviceConfig) -> tuple[Tran
     except FolderError:
         capability = torch.cuda.get_device_capability(device.device) if device.cuda else (0, 0)
         wider = "bfloat16" if capability >= HAS_BFLOAT16 else "float32"
-        return _load_transformer(folder, device, wider), f"It computes in {wider}: its numbers overflow in float16."
+        return _load_transformer(
+            folder, device, wider
+        ), f"It computes in {wider}: its numbers overflow in float16."
     return transformer, None
 
 
 def _load_transformer(folder: ModelFolder, device: DeviceConfig, name: str) -> Transformer:
     """Returns the Transformer of a folder in the dtype of this name. Raises FolderError."""
-    torch.set_num_threads(1)  # another model may be decoding: torch's threads spin on its cores while they wait
+    # another model may be decoding: torch's threads spin on its cores while they wait
+    torch.set_num_threads(1)
     # int8 is only computed by the CPU backend.
     dtype = torch.float32 if name == "int8" else getattr(torch, name)
     transformer = load_model(folder, dtype=dtype, device=device.device)

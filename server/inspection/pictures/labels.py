@@ -22,13 +22,19 @@ _SMALLEST = 6.5
 
 
 def printable(text: str, limit: int = LABEL_LIMIT) -> str:
-    """Returns a text without control characters, shortened in the middle to about `limit` characters."""
+    """Returns a text without control characters, shortened in the middle to about `limit`
+    characters."""
     shown = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
-    return shown if len(shown) <= limit else shown[: limit * 2 // 3] + "\u2026" + shown[1 - limit // 3 :]
+    return (
+        shown
+        if len(shown) <= limit
+        else shown[: limit * 2 // 3] + "\u2026" + shown[1 - limit // 3 :]
+    )
 
 
 def fitted(text: str, room: float, size: float, least: float) -> tuple[str, float]:
-    """Returns a text and the font size at which it fits into the room. At the least size it is shortened."""
+    """Returns a text and the font size at which it fits into the room. At the least size it is
+    shortened."""
     size = max(least, min(size, size * room / max(1.0, width(text, size))))
     limit = len(text)
     while limit > 1 and width(printable(text, limit), size) > room:
@@ -37,21 +43,24 @@ def fitted(text: str, room: float, size: float, least: float) -> tuple[str, floa
 
 
 def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
-    """Writes a title at the top, broken into lines of the drawing's width, and returns its lower edge."""
+    """Writes a title at the top, broken into lines of the drawing's width, and returns its lower
+    edge."""
     y = MARGIN
     room = drawing.width - 2 * MARGIN
     for number, line in enumerate(lines):
         for part in wrapped(printable(line, 1000), TITLE, room):
             y += TITLE * 1.35
             color = drawing.theme.ink if number == 0 else drawing.theme.soft
-            x, anchor = (drawing.width - MARGIN, "end") if right_to_left(line) else (MARGIN, "start")
+            x, anchor = (
+                (drawing.width - MARGIN, "end") if right_to_left(line) else (MARGIN, "start")
+            )
             drawing.text(x, y - TITLE * 0.3, part, TITLE, color, anchor)
     return y
 
 
 def wrapped(text: str, size: float, room: float) -> list[str]:
-    """Breaks a text into lines, at spaces where there are any. The last line that fits ends with an ellipsis if the
-    text is longer than the lines of a title."""
+    """Breaks a text into lines, at spaces where there are any. The last line that fits ends with an
+    ellipsis if the text is longer than the lines of a title."""
     lines = [""]
     for word in text.replace("\n", " ").split(" "):
         longer = f"{lines[-1]} {word}".strip()
@@ -94,11 +103,14 @@ def add_labels(
     above: bool,
     anchor: str = "end",
 ) -> None:
-    """Names the rows of a map whose first row begins at (x, y), or (`above`) its columns, as rotated text."""
+    """Names the rows of a map whose first row begins at (x, y), or (`above`) its columns, as
+    rotated text."""
     for number, label in labels.items():
         place = (number + 0.5) * pitch + 0.35 * size
         where = (x + place, y) if above else (x, y + place)
-        drawing.text(*where, label, size, drawing.theme.ink, "start" if above else anchor, rotated=above)
+        drawing.text(
+            *where, label, size, drawing.theme.ink, "start" if above else anchor, rotated=above
+        )
 
 
 def widest(labels: dict[int, str], size: float) -> float:
@@ -107,12 +119,20 @@ def widest(labels: dict[int, str], size: float) -> float:
 
 
 def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> float:
-    """Draws the scale of the weights, linear in the weight, with its numbers, and returns the lower edge of the drawing."""
+    """Draws the scale of the weights, linear in the weight, with its numbers, and returns the lower
+    edge of the drawing."""
     theme = drawing.theme
     drawing.heat_map(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None])
     drawing.box(x, y, length, 9, stroke=theme.line)
     for part in range(5):
-        drawing.text(x + part * length / 4, y + 20, f"{part / 4:.2f}", SMALL, theme.soft, "middle" if part else "start")
+        drawing.text(
+            x + part * length / 4,
+            y + 20,
+            f"{part / 4:.2f}",
+            SMALL,
+            theme.soft,
+            "middle" if part else "start",
+        )
     drawing.text(x + length + 18, y + 9, caption, SMALL, theme.soft)
     return y + 24 + MARGIN
 

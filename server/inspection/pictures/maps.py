@@ -1,4 +1,5 @@
-"""Heat maps: one map, or a grid of layers and heads. Rows are queries, columns are keys, colour is the weight."""
+"""Heat maps: one map, or a grid of layers and heads. Rows are queries, columns are keys, colour is
+the weight."""
 
 from __future__ import annotations
 
@@ -44,7 +45,13 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     drawing.text(MARGIN, y + 14, map_name(view, 0, 0), SMALL, theme.soft)
     drawing.text(left + body / 2, y + 30, KEYS[view.kind], SMALL, theme.soft, "middle")
     drawing.text(
-        MARGIN + SMALL, top + queries * cell / 2, QUERIES[view.kind], SMALL, theme.soft, "middle", rotated=True
+        MARGIN + SMALL,
+        top + queries * cell / 2,
+        QUERIES[view.kind],
+        SMALL,
+        theme.soft,
+        "middle",
+        rotated=True,
     )
     add_labels(drawing, rows, left - 6, top, cell, size, above=False)
     add_labels(drawing, columns, left, top - 6, cell, size, above=True)
@@ -54,19 +61,38 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     return drawing
 
 
-def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], caption: str) -> Drawing:
-    """Returns a picture of several maps: layers downwards and heads to the right, one block for each kind. Queries are
-    named at the left of each row of maps, keys above each block, because all maps of a block have the same."""
+def draw_grid(
+    views: Sequence[MapView], theme: Theme, title: Sequence[str], caption: str
+) -> Drawing:
+    """Returns a picture of several maps: layers downwards and heads to the right, one block for
+    each kind. Queries are named at the left of each row of maps, keys above each block, because all
+    maps of a block have the same."""
     columns = max(len(view.heads) for view in views)
-    names = [[shown_labels(side, _GRID_MAP / len(side), 14) for side in (view.queries, view.keys)] for view in views]
-    sizes = [tuple(label_size(_GRID_MAP / count, _GRID_LABEL) for count in view.weights.shape[-2:]) for view in views]
-    left = MARGIN + 6 + max(widest(rows, size) for (rows, _), (size, _) in zip(names, sizes, strict=True))
+    names = [
+        [shown_labels(side, _GRID_MAP / len(side), 14) for side in (view.queries, view.keys)]
+        for view in views
+    ]
+    sizes = [
+        tuple(label_size(_GRID_MAP / count, _GRID_LABEL) for count in view.weights.shape[-2:])
+        for view in views
+    ]
+    left = (
+        MARGIN
+        + 6
+        + max(widest(rows, size) for (rows, _), (size, _) in zip(names, sizes, strict=True))
+    )
     tops = [26 + widest(keys, size) for (_, keys), (_, size) in zip(names, sizes, strict=True)]
     row = _GRID_MAP + _GRID_NAME
-    total = max(_LEAST_WIDTH, left + columns * (_GRID_MAP + _GRID_GAP) + MARGIN, left + 230 + width(caption, SMALL))
+    total = max(
+        _LEAST_WIDTH,
+        left + columns * (_GRID_MAP + _GRID_GAP) + MARGIN,
+        left + 230 + width(caption, SMALL),
+    )
     drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
-    for view, top, (rows, keys), (row_size, key_size) in zip(views, tops, names, sizes, strict=True):
+    for view, top, (rows, keys), (row_size, key_size) in zip(
+        views, tops, names, sizes, strict=True
+    ):
         about = f"{view.kind}: rows {QUERIES[view.kind]}, columns {KEYS[view.kind]}"
         drawing.text(MARGIN, y + 16, about, SMALL, theme.soft)
         y += top
@@ -81,7 +107,13 @@ def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], capt
 
 
 def _add_row(
-    drawing: Drawing, view: MapView, layer: int, rows: dict[int, str], size: float, left: float, y: float
+    drawing: Drawing,
+    view: MapView,
+    layer: int,
+    rows: dict[int, str],
+    size: float,
+    left: float,
+    y: float,
 ) -> None:
     """Adds the maps of one layer."""
     theme, top = drawing.theme, y + _GRID_NAME

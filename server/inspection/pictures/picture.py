@@ -1,4 +1,5 @@
-"""Pictures of an inspected sentence: its maps, lines of heads, the word alignment, or the card for sharing."""
+"""Pictures of an inspected sentence: its maps, lines of heads, the word alignment, or the card for
+sharing."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from server.inspection.attention_view import MapView, ViewOptions, select_maps
 from server.inspection.pictures.labels import map_name
 from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines
 from server.inspection.pictures.maps import KEYS, QUERIES, draw_grid, draw_map
-from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
+from server.inspection.pictures.sentences import (
+    Line,
+    LinkedSentences,
+    draw_alignment,
+    draw_card,
+    fits_on_lines,
+)
 from server.inspection.pictures.svg import THEMES, Drawing, font_folder, png_chunk, write_svg
 from server.inspection.text_alignment import align_words
 from server.inspection.types import InspectionResult, out_of_range
@@ -48,8 +55,8 @@ _lock = threading.Lock()  # bounds the memory and the threads of conversion
 
 
 def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> bytes:
-    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some hundred milliseconds: call
-    it in a thread."""
+    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some
+    hundred milliseconds: call it in a thread."""
     width = float(options.width or drawing.width)
     if format == "svg":
         return write_svg(drawing, width)
@@ -59,7 +66,8 @@ def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> byte
     dpi = options.dpi or _usual_dpi(area, CARD_DPI if options.view == "card" else DPI)
     if (pixels := area * (dpi / _CSS_DPI) ** 2) > PIXELS_LIMIT:
         raise InvalidRequest(
-            f"The picture would have {pixels / 1e6:.0f} million pixels, over the limit of {PIXELS_LIMIT // 1_000_000} "
+            f"The picture would have {pixels / 1e6:.0f} million pixels, over the limit of "
+            f"{PIXELS_LIMIT // 1_000_000} "
             "million; lower width or dpi, or choose svg or pdf."
         )
     png = _converted(write_svg(drawing, width), "png", dpi)
@@ -106,10 +114,13 @@ _HEADS_NAMED = 3
 
 
 def picture(
-    result: InspectionResult, options: ViewOptions, format: PictureFormat, masked_heads: tuple[Head, ...] = ()
+    result: InspectionResult,
+    options: ViewOptions,
+    format: PictureFormat,
+    masked_heads: tuple[Head, ...] = (),
 ) -> bytes:
-    """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
-    to some hundred milliseconds: call it in a thread."""
+    """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no
+    picture shows. Takes up to some hundred milliseconds: call it in a thread."""
     result = _without_heads(result, masked_heads)
     without = [f"without {_named(masked_heads)}"] if masked_heads else []
     if options.view in ("alignment", "card"):
@@ -117,7 +128,9 @@ def picture(
     maps = select_maps(result, options)
     if not options.special:
         maps = [without_special(view, result, options.level) for view in maps]
-    scale = {"max": "share of the largest weight of the map"}.get(options.normalize, "attention weight")
+    scale = {"max": "share of the largest weight of the map"}.get(
+        options.normalize, "attention weight"
+    )
     title = title_lines(result, options)
     if options.view == "lines":  # they have no scale
         title = (*title, *without)
@@ -125,11 +138,14 @@ def picture(
 
 
 def _without_heads(result: InspectionResult, heads: Sequence[Head]) -> InspectionResult:
-    """Returns the result with empty maps for heads that are switched off: nothing of their weights is used."""
+    """Returns the result with empty maps for heads that are switched off: nothing of their weights
+    is used."""
     if not heads:
         return result
     maps = result.attention.maps
-    maps = dataclasses.replace(maps, cross=maps.cross.copy(), encoder=maps.encoder.copy(), decoder=maps.decoder.copy())
+    maps = dataclasses.replace(
+        maps, cross=maps.cross.copy(), encoder=maps.encoder.copy(), decoder=maps.decoder.copy()
+    )
     for kind, layer, head in heads:
         getattr(maps, kind)[layer, head] = 0
     return dataclasses.replace(result, attention=dataclasses.replace(result.attention, looked=maps))
@@ -143,16 +159,21 @@ def title_lines(result: InspectionResult, options: ViewOptions) -> tuple[str, ..
 
 
 def without_special(view: MapView, result: InspectionResult, level: str) -> MapView:
-    """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if nothing is left."""
+    """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if
+    nothing is left."""
     kept = []
     for side in result.sides(view.kind):
         places = [
-            (number,) if level == "word" else word.pieces for number, word in enumerate(side.words) if not word.special
+            (number,) if level == "word" else word.pieces
+            for number, word in enumerate(side.words)
+            if not word.special
         ]
         kept.append([place for group in places for place in group])
     rows, columns = kept
     if not rows or not columns:
-        raise InvalidRequest("special=0 leaves nothing to show, because the sentence has only special tokens.")
+        raise InvalidRequest(
+            "special=0 leaves nothing to show, because the sentence has only special tokens."
+        )
     return dataclasses.replace(
         view,
         weights=np.ascontiguousarray(view.weights[..., rows, :][..., columns]),
@@ -161,42 +182,57 @@ def without_special(view: MapView, result: InspectionResult, level: str) -> MapV
     )
 
 
-def draw(maps: Sequence[MapView], options: ViewOptions, title: Sequence[str], caption: str) -> Drawing:
-    """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises InvalidRequest for maps
-    that the view cannot show."""
+def draw(
+    maps: Sequence[MapView], options: ViewOptions, title: Sequence[str], caption: str
+) -> Drawing:
+    """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises
+    InvalidRequest for maps that the view cannot show."""
     count = sum(len(view.layers) * len(view.heads) for view in maps)
     if count > MAPS_LIMIT:
-        raise InvalidRequest(f"A picture shows at most {MAPS_LIMIT} maps, not {count}; choose a kind, layer or head.")
+        raise InvalidRequest(
+            f"A picture shows at most {MAPS_LIMIT} maps, not {count}; choose a kind, layer or head."
+        )
     if (cells := sum(view.weights.size for view in maps)) > CELLS_LIMIT:
-        raise InvalidRequest(f"A picture shows at most {CELLS_LIMIT:,} weights, not {cells:,}; choose a layer or head.")
+        raise InvalidRequest(
+            f"A picture shows at most {CELLS_LIMIT:,} weights, not {cells:,}; choose a layer or "
+            "head."
+        )
     theme = THEMES[options.theme]
     single = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
     if options.view == "lines":
         if len(maps) != 1 or len(maps[0].layers) != 1:
             raise InvalidRequest(
-                "view=lines shows one layer of one kind: give kind (cross, encoder or decoder) and layer."
+                "view=lines shows one layer of one kind: give kind (cross, encoder or decoder) and "
+                "layer."
             )
         if len(maps[0].heads) > HEADS_LIMIT:
-            raise InvalidRequest(f"view=lines shows at most {HEADS_LIMIT} heads; choose some, such as head=0,3.")
+            raise InvalidRequest(
+                f"view=lines shows at most {HEADS_LIMIT} heads; choose some, such as head=0,3."
+            )
         [view] = maps
         query = query_number(options.query, view.queries)
         names = [map_name(view, 0, head) for head in range(len(view.heads))]
         weights = view.weights[0]
         if query is not None:  # the lines of the other queries are left out
-            weights = np.where(np.arange(len(view.queries))[:, None] == query, weights, np.float32(0))
+            weights = np.where(
+                np.arange(len(view.queries))[:, None] == query, weights, np.float32(0)
+            )
         captions = QUERIES[view.kind], KEYS[view.kind]
         return draw_lines(weights, names, (view.queries, view.keys), captions, theme, title)
     if options.query is not None:
         raise InvalidRequest("query is for the views lines, alignment and card.")
     if options.view == "map" and not single:
-        raise InvalidRequest("view=map shows one map: give kind (cross, encoder or decoder), layer and head.")
+        raise InvalidRequest(
+            "view=map shows one map: give kind (cross, encoder or decoder), layer and head."
+        )
     if single and options.view != "grid":
         return draw_map(maps[0], theme, title, caption)
     return draw_grid(maps, theme, title, caption)
 
 
 def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
-    """Returns the number of the row that `query` names by number or text. Raises InvalidRequest if there is none."""
+    """Returns the number of the row that `query` names by number or text. Raises InvalidRequest if
+    there is none."""
     if query is None:
         return None
     if isinstance(query, int):
@@ -206,20 +242,25 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
     word = query.strip().casefold()
     plain = [label.strip("\u2581 ").casefold() for label in labels]
     if word not in plain:
-        raise InvalidRequest("query names no row of this picture; give one of its words, or a number from 0.")
+        raise InvalidRequest(
+            "query names no row of this picture; give one of its words, or a number from 0."
+        )
     return plain.index(word)
 
 
 def _linked(result: InspectionResult, options: ViewOptions, without: Sequence[str]) -> Drawing:
-    """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
-    cross-attention if layer and head are given. `without` names the heads that are off."""
+    """Returns the alignment or the card. The links are the word alignment, or the weights of one
+    map of cross-attention if layer and head are given. `without` names the heads that are off."""
     theme = THEMES[options.theme]
     pair, source_of_links = _pair(result, options)
     if options.view == "card":
         leg = result.subject.leg
         languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
-        return draw_card(pair, theme, languages, [source_of_links, *without, leg.model.name], options.title)
-    title = title_lines(result, options) if options.title is not None else ()  # the sentences are in the picture
+        return draw_card(
+            pair, theme, languages, [source_of_links, *without, leg.model.name], options.title
+        )
+    # the sentences are in the picture
+    title = title_lines(result, options) if options.title is not None else ()
     caption = "; ".join([source_of_links, *without])
     if fits_on_lines(pair):
         return draw_alignment(pair, theme, title, caption)
@@ -241,21 +282,32 @@ def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentenc
         [view] = select_maps(result, chosen)
         if view.weights.shape[:2] != (1, 1):
             raise InvalidRequest(
-                "The views alignment and card show the word alignment, or one map: give layer and head."
+                "The views alignment and card show the word alignment, or one map: give layer and "
+                "head."
             )
         weights = view.weights[0, 0]
-        links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
+        links = tuple(
+            (int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK)
+        )
         source_of_links = map_name(view, 0, 0)
     source, sources = _line(result.source.words)
     target, targets = _line(result.target.words)
-    kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if weight and i in sources and j in targets)
-    return LinkedSentences(source, target, kept, query_number(options.query, target.words)), source_of_links
+    kept = tuple(
+        (sources[i], targets[j], weight)
+        for i, j, weight in links
+        if weight and i in sources and j in targets
+    )
+    return LinkedSentences(
+        source, target, kept, query_number(options.query, target.words)
+    ), source_of_links
 
 
 def _line(words: Sequence[Word]) -> tuple[Line, dict[int, int]]:
     """Returns the words that are not special, and their places by their numbers."""
     shown = [(number, word) for number, word in enumerate(words) if not word.special]
-    joined = [place for place in range(1, len(shown)) if shown[place][1].start == shown[place - 1][1].end]
+    joined = [
+        place for place in range(1, len(shown)) if shown[place][1].start == shown[place - 1][1].end
+    ]
     line = Line(tuple(word.text for _, word in shown), frozenset(joined))
     return line, {number: place for place, (number, _) in enumerate(shown)}
 

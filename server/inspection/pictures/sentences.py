@@ -1,4 +1,5 @@
-"""Two sentences as lines of words with ribbons between them: a word alignment, and the card for sharing."""
+"""Two sentences as lines of words with ribbons between them: a word alignment, and the card for
+sharing."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class Line:
 
     def length(self, size: float) -> float:
         """Returns the width of the line."""
-        return sum(width(printable(word), size) + self.gap(number, size) for number, word in enumerate(self.words))
+        return sum(
+            width(printable(word), size) + self.gap(number, size)
+            for number, word in enumerate(self.words)
+        )
 
     def gap(self, number: int, size: float) -> float:
         """Returns the space before a word."""
@@ -35,8 +39,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LinkedSentences:
-    """A sentence and its translation with links (source word, target word, weight 0 to 1). `chosen` is the target word
-    whose links stand out."""
+    """A sentence and its translation with links (source word, target word, weight 0 to 1). `chosen`
+    is the target word whose links stand out."""
 
     source: Line
     target: Line
@@ -49,8 +53,11 @@ def fits_on_lines(pair: LinkedSentences) -> bool:
     return max(pair.source.length(_SIZE), pair.target.length(_SIZE)) <= _LONGEST
 
 
-def draw_alignment(pair: LinkedSentences, theme: Theme, title: Sequence[str], caption: str) -> Drawing:
-    """Returns a picture of the source above its translation, linked by ribbons. The sentences must fit on a line."""
+def draw_alignment(
+    pair: LinkedSentences, theme: Theme, title: Sequence[str], caption: str
+) -> Drawing:
+    """Returns a picture of the source above its translation, linked by ribbons. The sentences must
+    fit on a line."""
     length = max(pair.source.length(_SIZE), pair.target.length(_SIZE))
     total = max(320.0, length + 2 * MARGIN, width(caption, SMALL) + 2 * MARGIN)
     drawing = Drawing(total, 0, theme)
@@ -61,12 +68,20 @@ def draw_alignment(pair: LinkedSentences, theme: Theme, title: Sequence[str], ca
     return drawing
 
 
-def draw_card(pair: LinkedSentences, theme: Theme, languages: str, notes: Sequence[str], title: str | None) -> Drawing:
-    """Returns the card: the two sentences with ribbons, the languages or a title, and notes at the bottom. Words at the
-    end of a long sentence are left out."""
+def draw_card(
+    pair: LinkedSentences, theme: Theme, languages: str, notes: Sequence[str], title: str | None
+) -> Drawing:
+    """Returns the card: the two sentences with ribbons, the languages or a title, and notes at the
+    bottom. Words at the end of a long sentence are left out."""
     drawing = Drawing(*CARD, theme)
     room = CARD[0] - 120
-    size = max(20.0, min(46.0, *(46.0 * room / max(1.0, line.length(46.0)) for line in (pair.source, pair.target))))
+    size = max(
+        20.0,
+        min(
+            46.0,
+            *(46.0 * room / max(1.0, line.length(46.0)) for line in (pair.source, pair.target)),
+        ),
+    )
     shown = _shortened(pair, size, room)
     drawing.box(0, 0, CARD[0], 10, theme.accent)
     drawing.text(60, 82, *fitted(languages if title is None else title, room, 26, 16), theme.soft)
@@ -77,7 +92,9 @@ def draw_card(pair: LinkedSentences, theme: Theme, languages: str, notes: Sequen
     return drawing
 
 
-def _add_pair(drawing: Drawing, pair: LinkedSentences, size: float, middle: float, lines: tuple[float, float]) -> None:
+def _add_pair(
+    drawing: Drawing, pair: LinkedSentences, size: float, middle: float, lines: tuple[float, float]
+) -> None:
     """Adds both sentences with their baselines at `lines`, and the ribbons between them."""
     theme = drawing.theme
     upper, lower = lines
@@ -123,8 +140,8 @@ def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentenc
 
 
 def _centres(line: Line, size: float, middle: float) -> list[float]:
-    """Returns the centre of each word on a centred line. A sentence of a script that is written from right to left begins
-    at the right."""
+    """Returns the centre of each word on a centred line. A sentence of a script that is written
+    from right to left begins at the right."""
     at = -line.length(size) / 2
     places = []
     for number, word in enumerate(line.words):

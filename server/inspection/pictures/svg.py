@@ -24,7 +24,8 @@ GAMMA = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours `#rrggbb`. `heat` are the colours of the weights 0, about 0.3 and 1; `hues` tell heads apart."""
+    """Colours `#rrggbb`. `heat` are the colours of the weights 0, about 0.3 and 1; `hues` tell
+    heads apart."""
 
     background: str
     ink: str
@@ -66,11 +67,16 @@ def ramp(theme: Theme) -> NDArray[np.uint8]:
     """Returns the colour scale (256, 3): red, green and blue from weight 0 to weight 1."""
     stops = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in theme.heat])
     places = np.linspace(0, 2, 256)
-    return np.stack([np.interp(places, (0, 1, 2), stops[:, c]) for c in range(3)], axis=1).round().astype(np.uint8)
+    return (
+        np.stack([np.interp(places, (0, 1, 2), stops[:, c]) for c in range(3)], axis=1)
+        .round()
+        .astype(np.uint8)
+    )
 
 
 def levels(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Returns the place of each weight on the colour scale, 0 to 255. Weights that are not finite are shown as 0."""
+    """Returns the place of each weight on the colour scale, 0 to 255. Weights that are not finite
+    are shown as 0."""
     share = np.clip(np.nan_to_num(weights, nan=0.0), 0, 1)
     return np.asarray(np.rint(255 * share**GAMMA), dtype=np.uint8)
 
@@ -79,7 +85,8 @@ _JOINED = 0.75
 """Width of a joined Arabic letter relative to the same letter alone, on average."""
 _ZERO_WIDTH = ("Mn", "Me", "Cf")
 _OTHER_FONT = 0.6
-"""Assumed width of a character that the font does not have, in font sizes. Chinese, Japanese and Korean ones have 1."""
+"""Assumed width of a character that the font does not have, in font sizes. Chinese, Japanese and
+Korean ones have 1."""
 
 
 def width(text: str, size: float) -> float:
@@ -88,8 +95,12 @@ def width(text: str, size: float) -> float:
 
 
 def right_to_left(text: str) -> bool:
-    """Returns whether the first letter of a text is of a script that is written from right to left."""
-    return next((kind != "L" for kind in map(unicodedata.bidirectional, text) if kind in ("L", "R", "AL")), False)
+    """Returns whether the first letter of a text is of a script that is written from right to
+    left."""
+    return next(
+        (kind != "L" for kind in map(unicodedata.bidirectional, text) if kind in ("L", "R", "AL")),
+        False,
+    )
 
 
 @lru_cache(maxsize=10_000)
@@ -118,7 +129,8 @@ def _font() -> Any:
 
 FAMILIES = "DejaVu Sans, Noto Sans, Noto Sans CJK SC, WenQuanYi Micro Hei, FreeSans, sans-serif"
 _VECTOR_CELLS = 40_000
-"""Cells above weight 0 in a drawing up to which its heat maps are rectangles; above, they are images."""
+"""Cells above weight 0 in a drawing up to which its heat maps are rectangles; above, they are
+images."""
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3
 """Colour type of a PNG whose pixels are numbers of colours in a palette."""
@@ -127,13 +139,14 @@ Points = tuple[Point, Point, Point, Point]
 
 
 HeatMap = tuple[float, float, float, float, NDArray[np.uint8]]
-"""Its place (x, y, width, height), and the `levels` (rows, columns) of its cells on the colour scale of the theme."""
+"""Its place (x, y, width, height), and the `levels` (rows, columns) of its cells on the colour
+scale of the theme."""
 
 
 @dataclass(slots=True)
 class Drawing:
-    """An SVG with shapes in pixels, y downwards, in the order in which they are painted on the background of the theme. The
-    height may be set after the shapes."""
+    """An SVG with shapes in pixels, y downwards, in the order in which they are painted on the
+    background of the theme. The height may be set after the shapes."""
 
     width: float
     height: float
@@ -141,14 +154,22 @@ class Drawing:
     parts: list[str | HeatMap] = field(default_factory=list)
 
     def box(
-        self, x: float, y: float, width: float, height: float, fill: str = "none", stroke: str | None = None
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str = "none",
+        stroke: str | None = None,
     ) -> None:
         """Adds a rectangle with an optional fill and outline, as colours `#rrggbb`."""
         line = f' stroke="{stroke}"' if stroke else ""
         place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
         self.parts.append(f'<rect {place} fill="{fill}"{line}/>')
 
-    def heat_map(self, x: float, y: float, width: float, height: float, levels: NDArray[np.uint8]) -> None:
+    def heat_map(
+        self, x: float, y: float, width: float, height: float, levels: NDArray[np.uint8]
+    ) -> None:
         """Adds a heat map of `levels` (rows, columns)."""
         self.parts.append((x, y, width, height, levels))
 
@@ -157,14 +178,24 @@ class Drawing:
         (a, b), *rest = points
         path = f"M{_n(a)} {_n(b)}C" + " ".join(f"{_n(x)} {_n(y)}" for x, y in rest)
         faint = f' stroke-opacity="{_n(opacity)}"' if opacity < 1 else ""
-        self.parts.append(f'<path d="{path}" fill="none" stroke="{color}" stroke-width="{_n(width)}"{faint}/>')
+        self.parts.append(
+            f'<path d="{path}" fill="none" stroke="{color}" stroke-width="{_n(width)}"{faint}/>'
+        )
 
     def text(
-        self, x: float, y: float, text: str, size: float, color: str, anchor: str = "start", rotated: bool = False
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float,
+        color: str,
+        anchor: str = "start",
+        rotated: bool = False,
     ) -> None:
-        """Adds a line of text with its `anchor` ("start", "middle" or "end") at (x, y) on the baseline. A rotated text
-        reads upwards."""
-        # Unicode's marks of direction, which every program that paints SVG understands. Many ignore the attribute `direction`.
+        """Adds a line of text with its `anchor` ("start", "middle" or "end") at (x, y) on the
+        baseline. A rotated text reads upwards."""
+        # Unicode's marks of direction, which every program that paints SVG understands. Many ignore
+        # the attribute `direction`.
         content = f"\u202b{text}\u202c" if right_to_left(text) else text
         attributes = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{color}"'
         if anchor != "start":
@@ -178,27 +209,38 @@ def write_svg(drawing: Drawing, width: float) -> bytes:
     """Returns the SVG, `width` pixels wide."""
     box = f"{_n(drawing.width)} {_n(drawing.height)}"
     head = (
-        f'<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" '
-        f'height="{_n(drawing.height * width / drawing.width)}" viewBox="0 0 {box}" font-family="{FAMILIES}">'
+        '<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" '
+        f'width="{_n(width)}" '
+        f'height="{_n(drawing.height * width / drawing.width)}" viewBox="0 0 {box}" '
+        f'font-family="{FAMILIES}">'
     )
     paper = Drawing(drawing.width, drawing.height, drawing.theme)
     paper.box(0, 0, drawing.width, drawing.height, drawing.theme.background)
     parts = [*paper.parts, *drawing.parts]
-    vector = sum(int(np.count_nonzero(part[-1])) for part in parts if not isinstance(part, str)) <= _VECTOR_CELLS
-    shapes = [part if isinstance(part, str) else _heat_map(part, ramp(drawing.theme), vector) for part in parts]
+    vector = (
+        sum(int(np.count_nonzero(part[-1])) for part in parts if not isinstance(part, str))
+        <= _VECTOR_CELLS
+    )
+    shapes = [
+        part if isinstance(part, str) else _heat_map(part, ramp(drawing.theme), vector)
+        for part in parts
+    ]
     return "\n".join([head, *shapes, "</svg>"]).encode("utf-8", "replace")
 
 
 def _heat_map(heat_map: HeatMap, colors: NDArray[np.uint8], vector: bool) -> str:
-    """Writes an image, or one path per colour, in which neighbours of one colour in a row are one rectangle."""
+    """Writes an image, or one path per colour, in which neighbours of one colour in a row are one
+    rectangle."""
     x, y, width, height, cells = heat_map
     rows, columns = cells.shape
     place = f"translate({_n(x)} {_n(y)}) scale({width / columns:.6g} {height / rows:.6g})"
     if not vector:
         png = base64.b64encode(_png(cells, colors)).decode()
-        # A style attribute is refused by the policy of the response, so this is the older attribute.
+        # A style attribute is refused by the policy of the response, so this is the older
+        # attribute.
         return (
-            f'<image transform="{place}" width="{columns}" height="{rows}" preserveAspectRatio="none" '
+            f'<image transform="{place}" width="{columns}" height="{rows}" '
+            'preserveAspectRatio="none" '
             f'image-rendering="optimizeSpeed" href="data:image/png;base64,{png}"/>'
         )
     paths: dict[int, list[str]] = {}
@@ -207,16 +249,25 @@ def _heat_map(heat_map: HeatMap, colors: NDArray[np.uint8], vector: bool) -> str
             if level:
                 paths.setdefault(level, []).append(f"M{start} {row}h{end - start}v1h{start - end}z")
     lowest = f'<path fill="{_hex(colors[0])}" d="M0 0h{columns}v{rows}h-{columns}z"/>'
-    drawn = [f'<path fill="{_hex(colors[level])}" d="{"".join(parts)}"/>' for level, parts in sorted(paths.items())]
+    drawn = [
+        f'<path fill="{_hex(colors[level])}" d="{"".join(parts)}"/>'
+        for level, parts in sorted(paths.items())
+    ]
     return f'<g transform="{place}" shape-rendering="crispEdges">{lowest}{"".join(drawn)}</g>'
 
 
 def _png(levels: NDArray[np.uint8], colors: NDArray[np.uint8]) -> bytes:
     """Returns an image whose pixels are places on the colour scale."""
     rows, columns = levels.shape
-    unfiltered = np.pad(levels, ((0, 0), (1, 0))).tobytes()  # each row begins with the number of its filter
+    # each row begins with the number of its filter
+    unfiltered = np.pad(levels, ((0, 0), (1, 0))).tobytes()
     head = struct.pack(">IIBBBBB", columns, rows, 8, _PALETTE, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"PLTE", colors.tobytes()), (b"IDAT", zlib.compress(unfiltered)), (b"IEND", b""))
+    chunks = (
+        (b"IHDR", head),
+        (b"PLTE", colors.tobytes()),
+        (b"IDAT", zlib.compress(unfiltered)),
+        (b"IEND", b""),
+    )
     return _PNG_SIGNATURE + b"".join(png_chunk(kind, data) for kind, data in chunks)
 
 

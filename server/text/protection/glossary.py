@@ -1,8 +1,8 @@
 """Finds the terms of a glossary in a text.
 
-A text is compared unit by unit: words, characters of a script without spaces, and punctuation marks. The
-terms form a tree, so that the time of a search does not grow with their number. Normalization forms, white space and kinds of
-apostrophes and hyphens do not matter.
+A text is compared unit by unit: words, characters of a script without spaces, and punctuation
+marks. The terms form a tree, so that the time of a search does not grow with their number.
+Normalization forms, white space and kinds of apostrophes and hyphens do not matter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from server.text.segmentation import Span
 STEPS, LEAST_STEPS = 10, 100_000
 """Most comparisons of a search for each unit of the text, and those that are always done."""
 Case = Literal["written", "initial", "upper"]
-"""How a text writes a term: as the glossary does, with capital letters at the beginning of words, or in capitals."""
+"""How a text writes a term: as the glossary does, with capital letters at the beginning of words,
+or in capitals."""
 
 _UNIT = regex.compile(rf"\s*(?:[{UNSPACED}]|(?:[^\W{UNSPACED}]\p{{M}}*)+|\S)")
 """A mark belongs to the letter before it."""
-_SAME = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u00ad": None})
+_SAME = str.maketrans(
+    {"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u00ad": None}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,8 @@ _State = tuple[_Node, bool]
 
 
 class TermIndex:
-    """The terms of one language pair. With `any_case` a term is found in any case; otherwise as it is written in the
-    glossary, with capital letters at the beginning of words, or in capitals."""
+    """The terms of one language pair. With `any_case` a term is found in any case; otherwise as it
+    is written in the glossary, with capital letters at the beginning of words, or in capitals."""
 
     def __init__(self, entries: Iterable[Entry], any_case: bool = False) -> None:
         self.entries = tuple(entries)
@@ -79,7 +82,10 @@ class TermIndex:
     @cached_property
     def translations(self) -> TermIndex:
         """The index of the translations, each with itself as its translation."""
-        return TermIndex([Entry(entry.target, entry.target, entry.exact) for entry in self.entries], any_case=True)
+        return TermIndex(
+            [Entry(entry.target, entry.target, entry.exact) for entry in self.entries],
+            any_case=True,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -89,9 +95,10 @@ class TermIndex:
     def find(
         self, text: str, excluded: Sequence[Span] = (), cuts: Sequence[int] = (), language: str = ""
     ) -> list[TermMatch]:
-        """Returns the terms of a text in order, the longest at each place, without overlaps. A term may contain an `excluded`
-        span, not a part of one, and none of the `cuts`. Both are in order. Entries that are not exact are found in every
-        inflection of their words in `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
+        """Returns the terms of a text in order, the longest at each place, without overlaps. A term
+        may contain an `excluded` span, not a part of one, and none of the `cuts`. Both are in
+        order. Entries that are not exact are found in every inflection of their words in
+        `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
         would not take linear time."""
         units = _units(text) if self._root.children else []
         lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
@@ -108,31 +115,47 @@ class TermIndex:
                 if bisect_right(cuts, start) < bisect_left(cuts, end):
                     break
                 within = slice(bisect_right(highs, start), bisect_left(lows, end))
-                if within.start < within.stop and (lows[within.start] < start or highs[within.stop - 1] > end):
+                if within.start < within.stop and (
+                    lows[within.start] < start or highs[within.stop - 1] > end
+                ):
                     continue
-                found = [match for state in states if (match := self._match(text, start, end, state))]
+                found = [
+                    match for state in states if (match := self._match(text, start, end, state))
+                ]
                 if found:
                     best, after = found[0], number + 1
             steps += number - first
             if steps > LEAST_STEPS + STEPS * len(units):
-                raise PayloadTooLarge("The terms of the glossary overlap too much in this text; send less text.")
+                raise PayloadTooLarge(
+                    "The terms of the glossary overlap too much in this text; send less text."
+                )
             first = after
             matches += [best] if best else []
         return matches
 
     def _following(self, states: Sequence[_State], key: str, language: str) -> list[_State]:
-        """Returns the nodes after one more unit, first those that are reached without an inflection."""
-        reached = [(child, inflected) for node, inflected in states if (child := node.children.get(key))]
+        """Returns the nodes after one more unit, first those that are reached without an
+        inflection."""
+        reached = [
+            (child, inflected) for node, inflected in states if (child := node.children.get(key))
+        ]
         if self._inflected and language:
             space = key[: key.startswith(" ")]
             forms = [space + form for form in dictionary_forms(key.lstrip(), language)]
-            reached += [(child, True) for node, _ in states for form in forms if (child := node.children.get(form))]
+            reached += [
+                (child, True)
+                for node, _ in states
+                for form in forms
+                if (child := node.children.get(form))
+            ]
         return reached
 
     def _match(self, text: str, start: int, end: int, state: _State) -> TermMatch | None:
         """Returns the match of the entry whose case fits best."""
         node, inflected = state
-        entries = [entry for entry in node.entries if not entry.exact] if inflected else node.entries
+        entries = (
+            [entry for entry in node.entries if not entry.exact] if inflected else node.entries
+        )
         written = _plain(text[start:end])
         for case in ("written", "initial", "upper"):
             for entry in entries:
@@ -142,14 +165,17 @@ class TermIndex:
 
 
 def term_key(term: str) -> str:
-    """Returns a text that is equal for two spellings of a term that differ in case and normalization only."""
+    """Returns a text that is equal for two spellings of a term that differ in case and
+    normalization only."""
     return _plain(term).casefold()
 
 
 def _case(written: str, term: str) -> Case | None:
     if written == term:
         return "written"
-    if written == term[:1].upper() + term[1:] or written == " ".join([w[:1].upper() + w[1:] for w in term.split(" ")]):
+    if written == term[:1].upper() + term[1:] or written == " ".join(
+        [w[:1].upper() + w[1:] for w in term.split(" ")]
+    ):
         return "initial"
     return "upper" if written == term.upper() else None
 
@@ -164,7 +190,8 @@ def _inflected_case(written: str, term: str) -> Case | None:
 
 
 def _units(text: str) -> list[tuple[int, int, str]]:
-    """Returns start, end and key of each unit. A key begins with a space if there is white space before the unit."""
+    """Returns start, end and key of each unit. A key begins with a space if there is white space
+    before the unit."""
     units = []
     for found in _UNIT.finditer(text):
         unit = found[0].lstrip()

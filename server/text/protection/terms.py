@@ -1,4 +1,5 @@
-"""The terms of a glossary in a translation: the forms in which it may contain them, and their case."""
+"""The terms of a glossary in a translation: the forms in which it may contain them, and their
+case."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _LONG = 6
 """Words of at least this length may lose two letters in an inflection, as in cheval, chevaux."""
 _ARTICLE = re.compile(
-    r"(?<!\w)(?:(the|an?)|(d(?:er|ie|as|e[mns])|eine?[mnrs]?)|(l'|l[aeo]s?|el|un[aeo]?s?|des|du))(?:\s+|(?<='))", re.I
+    r"(?<!\w)(?:(the|an?)|(d(?:er|ie|as|e[mns])|eine?[mnrs]?)|(l'|l[aeo]s?|el|un[aeo]?s?|des|du))(?:\s+|(?<='))",
+    re.I,
 )
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
@@ -38,13 +40,15 @@ def lacking(terms: Sequence[TermMatch], translation: str, language: str = "") ->
 
 
 def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: str) -> set[str]:
-    """Returns the translations of terms that are not exact and that a translation has in any inflection. Longer ones come
-    first; no word counts twice."""
+    """Returns the translations of terms that are not exact and that a translation has in any
+    inflection. Longer ones come first; no word counts twice."""
     targets = {term.entry.target for term in terms if not term.entry.exact}
     result = set()
     for target in sorted(targets, key=len, reverse=True):
         place = inflected_place(translation, target, language)
-        if place is None and (same := TermIndex([Entry(target, target)], any_case=True).find(translation)):
+        if place is None and (
+            same := TermIndex([Entry(target, target)], any_case=True).find(translation)
+        ):
             place = same[0].start, same[0].end
         if place:
             result.add(target)
@@ -53,7 +57,8 @@ def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: s
 
 
 def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> list[Edit]:
-    """Returns the edits after which the terms of a translation are in the case that the source asks for."""
+    """Returns the edits after which the terms of a translation are in the case that the source asks
+    for."""
     wanted: dict[str, list[TermMatch]] = {}
     for term in terms:
         wanted.setdefault(term_key(term.entry.target), []).append(term)
@@ -62,7 +67,9 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
         same = wanted[term_key(found.entry.target)]
         forms = [form(term, source, is_start(translation, found.start)) for term in same]
         written = translation[found.start : found.end]
-        if unicodedata.normalize("NFC", written) not in [unicodedata.normalize("NFC", one) for one in forms]:
+        if unicodedata.normalize("NFC", written) not in [
+            unicodedata.normalize("NFC", one) for one in forms
+        ]:
             edits.append((found.start, found.end, forms[0]))
         elif len(same) > 1:
             same.pop(0)
@@ -70,27 +77,34 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
 
 
 def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
-    """Returns the edits that remove an article before a term that begins with one: "the the house"."""
+    """Returns the edits that remove an article before a term that begins with one: "the the
+    house"."""
     edits: list[Edit] = []
     for found in _occurrences(terms, translation):
         term = translation[found.start : found.end]
         article = _ARTICLE.match(term)
-        for before in _ARTICLE.finditer(translation, max(0, found.start - 10), found.start) if article else ():
+        for before in (
+            _ARTICLE.finditer(translation, max(0, found.start - 10), found.start) if article else ()
+        ):
             if article and before.lastindex == article.lastindex and before.end() == found.start:
                 edits.append((before.start(), found.end, term))
     return edits
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:
-    """Returns the translation of a term of `source` in its case: capitals as in the source, and a capital letter at the
-    start of the translation (`at_start`) if the source begins with one."""
+    """Returns the translation of a term of `source` in its case: capitals as in the source, and a
+    capital letter at the start of the translation (`at_start`) if the source begins with one."""
     target = term.entry.target.strip()
     if term.case == "upper":
         return target.upper()
     first = LETTERS.search(source)
     if at_start:
         return _capitalized(target) if first and first[0][0].isupper() else target
-    return _capitalized(target) if term.case == "initial" and not is_start(source, term.start) else target
+    return (
+        _capitalized(target)
+        if term.case == "initial" and not is_start(source, term.start)
+        else target
+    )
 
 
 def is_start(text: str, position: int) -> bool:
@@ -104,7 +118,10 @@ def inflected_place(text: str, term: str, language: str = "") -> Span | None:
     words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
     for i in range(len(words) - len(wanted) + 1 if wanted else 0):
         part = words[i : i + len(wanted)]
-        if all(_is_inflection(word, other, language) for (_, word), other in zip(part, wanted, strict=True)):
+        if all(
+            _is_inflection(word, other, language)
+            for (_, word), other in zip(part, wanted, strict=True)
+        ):
             return part[0][0][0], part[-1][0][1]
     return None
 
@@ -114,7 +131,11 @@ def _is_inflection(word: str, term: str, language: str) -> bool:
         return True
     lost = 2 if len(term) >= _LONG else int(len(term) > 3 and term[-1] in "aeiou")
     longest = len(term) + _ENDING
-    return word.startswith(term[: len(term) - lost]) and len(word) <= longest and may_end(word, term, language)
+    return (
+        word.startswith(term[: len(term) - lost])
+        and len(word) <= longest
+        and may_end(word, term, language)
+    )
 
 
 def _bare(word: str) -> str:
@@ -123,7 +144,8 @@ def _bare(word: str) -> str:
 
 
 def _capitalized(text: str) -> str:
-    """Returns the text with a capital letter at its beginning, but names such as iPhone as they are."""
+    """Returns the text with a capital letter at its beginning, but names such as iPhone as they
+    are."""
     return text[:1].upper() + text[1:] if text.split(maxsplit=1)[0].islower() else text
 
 

@@ -1,5 +1,6 @@
-"""Scans URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles, hashtags, files; options of commands
-(GNU Coding Standards 4.8); elements and calls of programs; numbers of things; and emoticons."""
+"""Scans URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles,
+hashtags, files; options of commands (GNU Coding Standards 4.8); elements and calls of programs;
+numbers of things; and emoticons."""
 
 from __future__ import annotations
 
@@ -14,17 +15,26 @@ _REST = re.compile(
     r"|\([^\s<>()]*\)|\[[^\s<>\[\]]*\]|\{[^\s{}]*\})+(?<![.,;:!?\"'’…])"
 )
 """Brackets have their partners. Scripts without spaces would go on after an address."""
-_SEGMENT = rf"(?:(?:[\w{MARKS}.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{{2}}))+|\[\w+\]|\{{[\w.]+\}}|:\w+|<[\w-]+>)"
+_SEGMENT = (
+    rf"(?:(?:[\w{MARKS}.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{{2}}))+|\[\w+\]|\{{[\w.]+\}}|:\w+|<[\w-]+>)"
+)
 _NAME = rf"[\w{MARKS}]"
 handle = by_pattern(
-    rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "handle", flags=NO_FLAG
+    rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?",
+    "handle",
+    flags=NO_FLAG,
 )
 hashtag = by_pattern(
-    rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:(?:-[a-z\d]+)+(?![\w-]))?(?::[\w-]+(?:\.[\w-]+)+)?", "hashtag", flags=NO_FLAG
+    rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:(?:-[a-z\d]+)+(?![\w-]))?(?::[\w-]+(?:\.[\w-]+)+)?",
+    "hashtag",
+    flags=NO_FLAG,
 )
 """A tag, a channel of IRC, or a room of Matrix: #name, #a-b, #a:b.org."""
 emoticon = by_pattern(
-    r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])", "emoticon", "point", NO_FLAG
+    r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])",
+    "emoticon",
+    "point",
+    NO_FLAG,
 )
 RAISED_DIGITS = "¹²³⁰⁴⁵⁶⁷⁸⁹"
 note = by_pattern(
@@ -36,10 +46,13 @@ note = by_pattern(
     NO_FLAG,
 )
 """The number of a note at a word: house/15, children[15], twice.²"""
-option = by_pattern(r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]+(?<![.:!?]))?", "option")
+option = by_pattern(
+    r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]+(?<![.:!?]))?", "option"
+)
 """An option in quotes or brackets. Others are compared with their command."""
 unix_path = by_pattern(
-    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'“”»])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
+    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'“”»])(?:(?:~|\.{1,2})/|(?<![€$£¥%] "
+    r")/)"
     r"(?=[^\W\d]|[.*]\w|\*\.|\[|[\w.-]+/)"
     rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT}(?<=[\w\]}}>]))?(?:\?[\w.%&=+-]*=[\w.%&=+-]*\w)?",
     "path",
@@ -55,7 +68,9 @@ file_path = around(
 )
 """A relative path: src/main.py."""
 named_file = around(
-    r"(?<=[\"“„«])[^\"“”„«»<>?!\n]{1,90}", r"[^.\"”“»]* [^\"”“»]*\.[a-z][a-z\d]{1,3}(?=[\"”“»])", "file"
+    r"(?<=[\"“„«])[^\"“”„«»<>?!\n]{1,90}",
+    r"[^.\"”“»]* [^\"”“»]*\.[a-z][a-z\d]{1,3}(?=[\"”“»])",
+    "file",
 )
 """A file in quotes: "My report 2.pdf"."""
 _LITERAL = r"[@\w]{0,2}\"[^\"\n]{0,80}\""

@@ -21,7 +21,8 @@ Item = tuple[Code, Match | None]
 
 
 class Codes:
-    """Codes of a text in order, each with the match that it is made of, or None for one that the text had before."""
+    """Codes of a text in order, each with the match that it is made of, or None for one that the
+    text had before."""
 
     def __init__(self, tagged: Tagged, raw: Raw | None) -> None:
         escape = ESCAPES[tagged.escape]
@@ -32,7 +33,8 @@ class Codes:
         self.items: list[Item] = []
 
     def add(self, found: Sequence[Match]) -> None:
-        """Adds the codes of matches. One that contains whole pairs, also at its ends, has their data too."""
+        """Adds the codes of matches. One that contains whole pairs, also at its ends, has their
+        data too."""
         old, starts = self._old, [code.start for code in self._old]
         partners = _partners(old)
         done = 0
@@ -44,7 +46,9 @@ class Codes:
                     continue
                 around = {*range(first, last), *partners[first:last]}
                 first, last = min(around), max(around) + 1
-                is_whole = done <= first and match.start <= starts[first] and starts[last - 1] <= match.end
+                is_whole = (
+                    done <= first and match.start <= starts[first] and starts[last - 1] <= match.end
+                )
                 if not is_whole or not set(partners[first:last]) <= set(range(first, last)):
                     continue
             self.items += [(code, None) for code in old[done:first]]
@@ -73,11 +77,14 @@ class Codes:
         done, begin = message.start, message.start
         for start, end in (*message.flows, (message.end, message.end)):
             shown = self._text[done:start]
-            yield Code(done - begin, start - begin, self._raw(done, start), kind="frame", equiv=shown)
+            yield Code(
+                done - begin, start - begin, self._raw(done, start), kind="frame", equiv=shown
+            )
             done = end
 
     def _data(self, start: int, end: int, inside: Sequence[Code]) -> str | None:
-        """Returns how a part of the text with these codes is written, or None if it is as its syntax writes it."""
+        """Returns how a part of the text with these codes is written, or None if it is as its
+        syntax writes it."""
         if not self._has_raw and all(code.data is None for code in inside):
             return None
         parts: list[str] = []
@@ -88,8 +95,8 @@ class Codes:
         return "".join((*parts, self._raw(start, end) if start < end else ""))
 
     def pair(self) -> None:
-        """Pairs what opens and closes, within or outside of the pairs that the text had. Without a partner `<your-name>` is a
-        word, `<b>` and `**` are points."""
+        """Pairs what opens and closes, within or outside of the pairs that the text had. Without a
+        partner `<your-name>` is a word, `<b>` and `**` are points."""
         items = self.items
         frames = [Opened[int]()]
         for number, (code, match) in enumerate(items):
@@ -102,14 +109,18 @@ class Codes:
                 ends = match.role == "close" or match.kind == "strong"
                 if ends and (partner := frames[-1].close(name)) is not None:
                     self._pairs += 1
-                    items[partner] = items[partner][0]._replace(role="sc", pair=self._pairs), items[partner][1]
+                    items[partner] = (
+                        items[partner][0]._replace(role="sc", pair=self._pairs),
+                        items[partner][1],
+                    )
                     items[number] = code._replace(role="ec", pair=self._pairs), match
                 elif match.role == "open":
                     frames[-1].add(name, number)
         self.items = [item for item in map(self._alone, items) if item]
 
     def _alone(self, item: Item) -> Item | None:
-        """Returns a code without a partner as a word, or None if it belongs to the text: `*`, `[sic]`, the `**` of `f**k`."""
+        """Returns a code without a partner as a word, or None if it belongs to the text: `*`,
+        `[sic]`, the `**` of `f**k`."""
         code, match = item
         if match is None or code.pair or match.role not in ("open", "close"):
             return item
@@ -118,15 +129,19 @@ class Codes:
         is_inner = match.kind == "strong" and len(around) == 2 and around.isalpha()
         if is_name or is_inner or match.kind in ("emphasis", "text command", "org link"):
             return None
-        is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
+        is_word = (
+            match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
+        )
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
     def words(self) -> list[Code]:
-        """Returns the codes. Words with no space, letter, bracket or quote between them are one, as is a pair around them alone,
-        `<1>{{count}}</1>`, or with its sign or amount around a variable or unit, `#<i>tag</i>`."""
+        """Returns the codes. Words with no space, letter, bracket or quote between them are one, as
+        is a pair around them alone, `<1>{{count}}</1>`, or with its sign or amount around a
+        variable or unit, `#<i>tag</i>`."""
         done: list[Item] = []
         opened: dict[int, tuple[int, int, int, int]] = {}
-        """The number of the first code of each open pair, and how many were before it of what follows."""
+        """The number of the first code of each open pair, and how many were before it of what
+        follows."""
         letters = words = others = 0
         for given in self.items:
             item, code = given, given[0]
@@ -150,15 +165,21 @@ class Codes:
     def _append(self, done: list[Item], item: Item) -> None:
         code, match = item
         last, before = done[-1] if done else item
-        are_words = match and before and code.word and last.word and code.message is None is last.message
+        are_words = (
+            match and before and code.word and last.word and code.message is None is last.message
+        )
         if done and are_words and _GLUE.fullmatch(self._text, last.end, code.start):
             data = self._data(last.start, code.end, [last, code])
-            item = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]), before
+            item = (
+                last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]),
+                before,
+            )
             done.pop()
         done.append(item)
 
     def _joined_before(self, done: Sequence[Item], end: Code) -> int:
-        """Returns how many characters before a pair are one word with it: the sign of a variable, or the amount of a unit."""
+        """Returns how many characters before a pair are one word with it: the sign of a variable,
+        or the amount of a unit."""
         text, start = self._text, done[-1][0]
         low = done[-2][0].end if len(done) > 1 else 0
         found = _JOINED.search(text, max(low, start.start - 20), start.start)

@@ -1,5 +1,5 @@
-"""Scans escape sequences of string literals (ISO C 6.4.4.4, RFC 8259, Android's string resources), and controls of terminals
-(ECMA-48, 5.4) and of bidirectional text (UAX #9, 2)."""
+"""Scans escape sequences of string literals (ISO C 6.4.4.4, RFC 8259, Android's string resources),
+and controls of terminals (ECMA-48, 5.4) and of bidirectional text (UAX #9, 2)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def direction(source: Source, at: int) -> Match | None:
 def backslash(source: Source, at: int) -> Match | None:
     """Returns the word around a backslash: \\*, C:\\Temp, \\s[3]."""
     text = source.text
-    low, high = grown(text, at, at + 1, lambda sign: not sign.isspace(), max(source.done, at - _LONGEST), at + _LONGEST)
+    low, high = grown(
+        text,
+        at,
+        at + 1,
+        lambda sign: not sign.isspace(),
+        max(source.done, at - _LONGEST),
+        at + _LONGEST,
+    )
     low = min(at, high - len(text[low:high].lstrip(OPENING)))
     return Match(low, max(min(high, at + 2), core_end(text, low, high)), "word", "backslash")

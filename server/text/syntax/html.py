@@ -11,14 +11,24 @@ from operator import itemgetter
 
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
-from server.text.syntax.markup import ATOMS, INLINE, NO_TRANSLATE, POINTS, REFERENCES, Tag, markup_tokens
+from server.text.syntax.markup import (
+    ATOMS,
+    INLINE,
+    NO_TRANSLATE,
+    POINTS,
+    REFERENCES,
+    Tag,
+    markup_tokens,
+)
 from server.text.syntax.match import Opened
 from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
 """Elements whose language is often wrong."""
 LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]*)", re.IGNORECASE)
-NOTE = re.compile(r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|\w(?:,\s?[\w*†‡])+|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*")
+NOTE = re.compile(
+    r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|\w(?:,\s?[\w*†‡])+|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*"
+)
 NOTE_PARTS = 8
 TAGS = re.compile(r"<[^>]*>")
 RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)
@@ -33,32 +43,45 @@ def parse(document: str) -> Tagged:
     return Builder().build(list(markup_tokens(document))).tagged("html")
 
 
-def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(), kept: tuple[str, ...] = ()) -> Tagged:
-    """Returns a document as text with its markup as codes. Not translated are the elements `ignored`, those within a text whose
-    `lang` is not `source`, and the words of `kept`."""
-    builder = Builder(primary_subtag(source) if source else "", ignored).build(list(markup_tokens(document)))
+def scan(
+    document: str,
+    source: str = "",
+    ignored: frozenset[str] = frozenset(),
+    kept: tuple[str, ...] = (),
+) -> Tagged:
+    """Returns a document as text with its markup as codes. Not translated are the elements
+    `ignored`, those within a text whose `lang` is not `source`, and the words of `kept`."""
+    builder = Builder(primary_subtag(source) if source else "", ignored).build(
+        list(markup_tokens(document))
+    )
     return plain.scan(builder.tagged("html"), kept, builder.raw)
 
 
 def pieces(raw: str) -> Iterator[tuple[str, str]]:
-    """Yields text as it is read and as it is written. A reference is one piece, without the letters after it if it has no
-    semicolon (WHATWG HTML, 13.2.5.73)."""
+    """Yields text as it is read and as it is written. A reference is one piece, without the letters
+    after it if it has no semicolon (WHATWG HTML, 13.2.5.73)."""
     for part in REFERENCES.split(raw):
         if part[:1] != "&":
             yield part, part
             continue
         end = len(part)
         if part[1:2] != "#" and part[1:] not in html5:
-            end = next((size for size in range(min(end, LONGEST_NAME), 1, -1) if part[1:size] in html5), end)
+            end = next(
+                (size for size in range(min(end, LONGEST_NAME), 1, -1) if part[1:size] in html5),
+                end,
+            )
         yield html.unescape(part[:end]), part[:end]
         if end < len(part):
             yield part[end:], part[end:]
 
 
 class Builder:
-    """Collects the text and the codes of a document: of HTML (`build`), or of what a caller adds."""
+    """Collects the text and the codes of a document: of HTML (`build`), or of what a caller
+    adds."""
 
-    def __init__(self, source: str = "", ignored: frozenset[str] = frozenset(), read: Reader = pieces) -> None:
+    def __init__(
+        self, source: str = "", ignored: frozenset[str] = frozenset(), read: Reader = pieces
+    ) -> None:
         self._source, self._ignored, self._read = source, ignored, read
         self._texts: list[str] = []
         self._length = 0
@@ -80,7 +103,9 @@ class Builder:
         self._texts = [text]
         written: list[str] = []
         first = bisect_right(self._references, start, key=itemgetter(1))
-        for low, high, raw in self._references[first : bisect_left(self._references, end, key=itemgetter(0))]:
+        for low, high, raw in self._references[
+            first : bisect_left(self._references, end, key=itemgetter(0))
+        ]:
             written += text[start:low], raw
             start = high
         return "".join((*written, text[start:end]))
@@ -93,13 +118,17 @@ class Builder:
         if text != raw:
             self._references.append((start, self._length, raw))
 
-    def code(self, raw: str, splits: bool = False, kind: str = "", equiv: str = "", word: Word = "") -> None:
+    def code(
+        self, raw: str, splits: bool = False, kind: str = "", equiv: str = "", word: Word = ""
+    ) -> None:
         """Adds a code that stands alone."""
         start, splits = self._length, splits or self._is_full
         if equiv:
             self._texts.append(equiv)
             self._length += len(equiv)
-        self._codes.append(Code(start, self._length, raw, "ph", 0, word, splits, None, (), kind, equiv))
+        self._codes.append(
+            Code(start, self._length, raw, "ph", 0, word, splits, None, (), kind, equiv)
+        )
         self._inline = 0 if splits else self._inline + 1
 
     def start(self, raw: str, kind: str, key: object) -> None:
@@ -197,14 +226,21 @@ def _element_end(parts: Sequence[str | Tag], start: int) -> int:
 
 
 def _note(parts: Sequence[str | Tag], start: int) -> int:
-    """Returns the number of the part after a raised note mark, which may be a link or in one, or 0. The 2 of H<sub>2</sub>O
-    belongs to a word."""
+    """Returns the number of the part after a raised note mark, which may be a link or in one, or 0.
+    The 2 of H<sub>2</sub>O belongs to a word."""
     within = parts[start : start + NOTE_PARTS]
     within = within[: _element_end(within, 0)]
     first, last, after = within[0], within[-1], parts[start + len(within) : start + len(within) + 1]
-    is_closed = isinstance(first, Tag) and isinstance(last, Tag) and last.closing and last.name == first.name
+    is_closed = (
+        isinstance(first, Tag)
+        and isinstance(last, Tag)
+        and last.closing
+        and last.name == first.name
+    )
     names = {part.name for part in within if isinstance(part, Tag)}
     joined = bool(after) and isinstance(after[0], str) and after[0][:1].isalnum()
     text = "".join([part for part in within if isinstance(part, str)])
-    is_note = is_closed and not joined and names <= INLINE and names & RAISED and NOTE.fullmatch(text)
+    is_note = (
+        is_closed and not joined and names <= INLINE and names & RAISED and NOTE.fullmatch(text)
+    )
     return start + len(within) if is_note else 0

@@ -1,4 +1,5 @@
-"""Scans mathematics and commands of LaTeX (Lamport, LaTeX: A Document Preparation System, appendix C)."""
+"""Scans mathematics and commands of LaTeX (Lamport, LaTeX: A Document Preparation System, appendix
+C)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ math = by_pattern(
 
 
 display = by_pattern(
-    r"\\\(.{1,500}?\\\)|\\\[(?![\w '’,-]{4,200}\\\]).{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}",
+    r"\\\(.{1,500}?\\\)|\\\[(?![\w "
+    r"'’,-]{4,200}\\\]).{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}",
     "math",
     flags=re.DOTALL,
 )

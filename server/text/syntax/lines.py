@@ -1,6 +1,6 @@
-"""Finds the lines and parts of lines that are no text: dumps of bytes (xxd, hexdump -C), timings of cues (WebVTT, SubRip, ASS),
-definitions and badges of Markdown, keys (gettext, properties, .strings, YAML, JSON, INI, vCard), fields of tables (RFC 4180),
-and statements of SQL (ISO 9075-2)."""
+"""Finds the lines and parts of lines that are no text: dumps of bytes (xxd, hexdump -C), timings of
+cues (WebVTT, SubRip, ASS), definitions and badges of Markdown, keys (gettext, properties, .strings,
+YAML, JSON, INI, vCard), fields of tables (RFC 4180), and statements of SQL (ISO 9075-2)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ _SIGN = re.compile(r"[:=\"\[\\\n]")
 _GROUP = r"[\da-f]{2}(?:[\da-f]{2}|[\da-f]{6})?(?![^\s-])"
 _LINE = re.compile(
     rf"^[ \t]*+(?:"
-    rf"(?P<dump>(?:0x)?[\da-f]{{4,16}}:?[ \t]++{_GROUP}(?:[ -]{{1,2}}{_GROUP})++(?:(?:[ \t]{{2}}|[ \t]*\|).{{0,100}})?$)"
-    r"|(?P<cue>(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]+-->.*|WEBVTT\b.*|(?:Dialogue|Comment): ?(?:[^,\n]*,){9})"
+    rf"(?P<dump>(?:0x)?[\da-f]{{4,16}}:?[ \t]++{_GROUP}(?:[ -]{{1,2}}{_GROUP})++(?:(?:[ \t]{{2}}|[ "
+    rf"\t]*\|).{{0,100}})?$)"
+    r"|(?P<cue>(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]+-->.*|WEBVTT\b.*|(?:Dialogue|Comment): "
+    r"?(?:[^,\n]*,){9})"
     r"|(?P<mark>(?:>[ \t]*)*\[!\w{2,20}\][+-]?(?!\S)|:{3}.*|\\item\b|\[\^[\w-]{1,50}\]:"
     r"|\[[^\]\n]{1,99}\]:[ \t]+(?:[a-z]{2,9}:|[.#/<])\S+(?:[ \t]+[\"'(].*)?$)"
     r"|(?P<key>msg[a-z_]{2,9}(?:\[\d\])?[ \t]+\"|([\"'])"
-    r"(?:[^\"'\n=]{1,99}\5 *=>? *[\"']?|[^\"'\n= ]{1,99}\5 *: *(?:[\"']|(?=[-\d\[{]|true|false|null)))"
+    r"(?:[^\"'\n=]{1,99}\5 *=>? *[\"']?|[^\"'\n= ]{1,99}\5 *: "
+    r"*(?:[\"']|(?=[-\d\[{]|true|false|null)))"
     r"|(?=[a-z_])(?:(?=[\w-]{0,99}[._])[\w.-]{1,99}+[ \t]*=[ \t]*+\"?(?![\s=>])"
-    r"|[\w.-]{3,99}+=\"?(?=[^\W\d_]{2,}[ !?.,]|[¿¡])|(?-i:[a-z])\w{2,99}+ += +(?=(?-i:[A-ZÀ-Þ])\w* ))"
+    r"|[\w.-]{3,99}+=\"?(?=[^\W\d_]{2,}[ !?.,]|[¿¡])|(?-i:[a-z])\w{2,99}+ += +(?=(?-i:[A-ZÀ-Þ])\w* "
+    r"))"
     r"|(?-i:To|Cc|Bcc):(?= .*@)"
-    r"|(?:BEGIN|END):\w+$|(?-i:[A-Z][A-Z-]{1,30})(?:;[\w-]+=[^:;\n]{1,99})*:(?=\w(?-i:[a-zà-ÿ. ])|(?<=\w{3}:)[^\s:])"
+    r"|(?:BEGIN|END):\w+$|(?-i:[A-Z][A-Z-]{1,30})(?:;[\w-]+=[^:;\n]{1,99})*:(?=\w(?-i:[a-zà-ÿ. "
+    r"])|(?<=\w{3}:)[^\s:])"
     r"|\[\d\d?:\d\d(?::\d\d)?\] ?<\S{1,30}>|(?-i:[+-](?=[A-ZÀ-Þ][a-zà-ÿ'’]+[ ,.!?]))))",
     re.MULTILINE | re.IGNORECASE,
 )
-_BYTES = re.compile(r"(?<![\w-])(?:(?:[\da-f]{2}){1,2}  ?){3,}(?:[\da-f]{2}){1,2}(?![\w-])", re.IGNORECASE)
+_BYTES = re.compile(
+    r"(?<![\w-])(?:(?:[\da-f]{2}){1,2}  ?){3,}(?:[\da-f]{2}){1,2}(?![\w-])", re.IGNORECASE
+)
 _NAME = r"[ \t]*+[a-z][a-z\d_-]{0,40}:(?= |$)(?: +[\"'])?"
 _PAIRS = re.compile(rf"(?:(?:{_NAME}.*|[ \t]*+(?:[#-] .*)?)(?:\n|$))++", re.MULTILINE)
 _BADGE = r"\[?!\[|\](?:\([^()\s]*\)\]?)+"
@@ -38,12 +45,15 @@ _CELLS = [
 ]
 _QUOTED = re.compile(r".*([\"'][;,]?[ \t]*)$", re.MULTILINE)
 _FIELD = r"(?:\"[^\"\n]*+\"|[^\s\"][^\",;|\t\n]*+)"
-_RECORD = re.compile(rf"^[ \t\[{{]*+{_FIELD}(?:(?:(?<=\")[,;|\t:] ?|[,;|\t]){_FIELD}?)++[\]}}),;\s]*$", re.MULTILINE)
+_RECORD = re.compile(
+    rf"^[ \t\[{{]*+{_FIELD}(?:(?:(?<=\")[,;|\t:] ?|[,;|\t]){_FIELD}?)++[\]}}),;\s]*$", re.MULTILINE
+)
 _EDGE = re.compile(r"^[ \t\[{]*\"|\"[,;|\t:] ?\"?|[,;|\t:]\"|\"[\]}),;\s]*$", re.MULTILINE)
 _GROUPED = r"\((?:[^()\n]|\([^()\n]*\)){0,500}+\)"
 _TERM = rf"(?:'[^'\n]*+'|[\w*$?%@\"`](?:[\w.*$:?%@\"`]*[\w*?\"`])?|{_GROUPED})"
 _STATEMENT = re.compile(
-    rf"(?<!\w)(?:SELECT|INSERT INTO|UPDATE|DELETE|(?:CREATE|ALTER|DROP) TABLE)\b(?:\s+[A-Z]{{2,}}\b)*+\s*{_TERM}"
+    r"(?<!\w)(?:SELECT|INSERT INTO|UPDATE|DELETE|(?:CREATE|ALTER|DROP) "
+    rf"TABLE)\b(?:\s+[A-Z]{{2,}}\b)*+\s*{_TERM}"
     rf"(?:(?:\s+[A-Z]{{2,}}\b)++(?:(?<!SC|LL)\s*{_TERM})?+|\s*(?:[<>!]?=|<>|[<>,])\s*{_TERM}|\s*{_GROUPED}|\s+[a-z]\w?(?=\s+[A-Z]{{2}}|,))*+;?"
     r"(?:[ \t]*--(?=\s))?"
 )
@@ -72,9 +82,15 @@ def matches(text: str) -> Iterator[Match]:
             yield Match(*found.span(), "word", "dump")
     for record in _RECORD.finditer(text) if '"' in text else ():
         if re.search(r"\"[,;|\t:] ?\"", record[0]):
-            yield from [Match(*edge.span(), "break", "record") for edge in _EDGE.finditer(text, *record.span())]
+            yield from [
+                Match(*edge.span(), "break", "record")
+                for edge in _EDGE.finditer(text, *record.span())
+            ]
     for line in _BADGES.finditer(text) if "![" in text else ():
-        yield from [Match(*each.span(), "break", "badge") for each in re.compile(_BADGE).finditer(text, *line.span())]
+        yield from [
+            Match(*each.span(), "break", "badge")
+            for each in re.compile(_BADGE).finditer(text, *line.span())
+        ]
     if "\n" in text:
         yield from _cells(text)
     if may_state:
@@ -87,7 +103,8 @@ def matches(text: str) -> Iterator[Match]:
 
 
 def _cells(text: str) -> Iterator[Match]:
-    """Yields the separators and quotes of a table whose rows have equally many; one in each of two rows is not enough."""
+    """Yields the separators and quotes of a table whose rows have equally many; one in each of two
+    rows is not enough."""
     for cell in _CELLS:
         rows, quotes = [list[int]()], list[int]()
         for found in cell.finditer(text.rstrip()):
@@ -105,5 +122,8 @@ def sequences(text: str) -> Iterator[Match]:
     """Yields bytes within words, de ad 00 ff."""
     for found in _BYTES.finditer(text):
         groups = {*found[0].split()}
-        if any(not each.isdigit() and not each.isalpha() for each in groups) or sum(map(str.isalpha, groups)) > 2:
+        if (
+            any(not each.isdigit() and not each.isalpha() for each in groups)
+            or sum(map(str.isalpha, groups)) > 2
+        ):
             yield Match(*found.span(), "word", "code")

@@ -1,5 +1,5 @@
-"""Scans Markdown (GitHub Flavored Markdown, https://github.github.com/gfm/: 4.5 fenced code blocks, 6.3 code spans, 6.4
-emphasis, 6.5 strikethrough, 6.6 links, 6.7 images, 6.8 autolinks)."""
+"""Scans Markdown (GitHub Flavored Markdown, https://github.github.com/gfm/: 4.5 fenced code blocks,
+6.3 code spans, 6.4 emphasis, 6.5 strikethrough, 6.6 links, 6.7 images, 6.8 autolinks)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ _BRACKETS = re.compile(r"\\.|[\[\]\n]", re.DOTALL)
 _TARGET = re.compile(
     r"\]\(\s?(?:<[^<>\n]{0,500}>|(?:[^()\s]|\([^()\s]{0,200}\)){0,500}+)(?:\s+(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'))?\s?\)"
 )
-_REFERENCE = re.compile(r"(?<=[\w.!?)`*])\]\[(?:\d{1,3}|(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100})\](?![\w\[])")
-_BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}|[^\[\]]+\]\[\D)[\w`*]")
+_REFERENCE = re.compile(
+    r"(?<=[\w.!?)`*])\]\[(?:\d{1,3}|(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100})\](?![\w\[])"
+)
+_BEFORE_REFERENCE = re.compile(
+    r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}|[^\[\]]+\]\[\D)[\w`*]"
+)
 _NAME = re.compile(r"\S{2,}")
 """Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
@@ -27,7 +31,9 @@ _OPENED = re.compile(
     rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w))|(?<!')'{{2,3}}(?=[^\s']))"
 )
 _CLOSED = re.compile(rf"{_END_OF_WORD}(?:[*_](?![\w*])|(?<!')'{{2,3}}(?![\w']))")
-autolink = by_pattern(r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "autolink")
+autolink = by_pattern(
+    r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "autolink"
+)
 
 
 def fence(source: Source, at: int) -> Match | None:
@@ -48,11 +54,15 @@ def strong(source: Source, at: int) -> Match | None:
 
 
 def emphasis(source: Source, at: int) -> Match | None:
-    """Returns an asterisk, an underscore or quotes of a wiki at the beginning or the end of words. They count only with their
-    partners; an underscore around several words."""
+    """Returns an asterisk, an underscore or quotes of a wiki at the beginning or the end of words.
+    They count only with their partners; an underscore around several words."""
     opened = _OPENED.match(source.text, at)
     found = opened or _CLOSED.match(source.text, at)
-    return Match(at, found.end(), "open" if opened else "close", "emphasis", found[0]) if found else None
+    return (
+        Match(at, found.end(), "open" if opened else "close", "emphasis", found[0])
+        if found
+        else None
+    )
 
 
 def link(source: Source, at: int) -> Match | None:
@@ -61,7 +71,11 @@ def link(source: Source, at: int) -> Match | None:
     bracket = at + (source.text[at] == "!")
     if bracket in opened:
         close = opened[bracket]
-        return Match(at, bracket + 1, "open", "link", "[") if close[1] else Match(at, close[0], "close", "link", "[")
+        return (
+            Match(at, bracket + 1, "open", "link", "[")
+            if close[1]
+            else Match(at, close[0], "close", "link", "[")
+        )
     return None
 
 
@@ -99,7 +113,8 @@ def _is_code(content: str) -> bool:
 
 
 def _links(text: str) -> dict[int, Span]:
-    """Returns for each bracket that begins a link the pair (0, 1), and for each that ends one its end and 0."""
+    """Returns for each bracket that begins a link the pair (0, 1), and for each that ends one its
+    end and 0."""
     links: dict[int, Span] = {}
     opened: list[int] = []
     for found in _BRACKETS.finditer(text):

@@ -1,5 +1,6 @@
-"""Splits HTML and XML into tokens (WHATWG HTML, 13.2.5; XML 1.0, fifth edition), and finds tags, comments and
-references to characters in plain text. Names of tags may be numbers (`<1>...</1>`), and have a value (`<color=#ff0000>`).
+"""Splits HTML and XML into tokens (WHATWG HTML, 13.2.5; XML 1.0, fifth edition), and finds tags,
+comments and references to characters in plain text. Names of tags may be numbers (`<1>...</1>`),
+and have a value (`<color=#ff0000>`).
 
 """
 
@@ -14,10 +15,12 @@ from server.text.syntax.match import Match, Source, by_pattern
 from server.text.tagged import PICTURES
 
 INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small span strike strong "
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small "
+    "span strike strong "
     "sub sup time tt u v".split()
 )
-"""Elements around words of a sentence, `v` in WebVTT; so are those with a number as their name (`<0>...</0>`)."""
+"""Elements around words of a sentence, `v` in WebVTT; so are those with a number as their name
+(`<0>...</0>`)."""
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
 """Elements within a sentence that are moved as a whole."""
 POINTS = frozenset({"img", "wbr", ""})
@@ -36,7 +39,9 @@ SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 """Comments, and in XML sections and processing instructions."""
 DOCTYPE = "<!DOCTYPE"
 _HIDDEN = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
-DECLARATION = re.compile(rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>", re.DOTALL)
+DECLARATION = re.compile(
+    rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>", re.DOTALL
+)
 """A document type declaration, whose quotes and inner subset may hold a ">"."""
 QUOTE_OR_END = re.compile(r"[\"'>]|\{[{%]|<%")
 CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>", "<?": "?>"}
@@ -46,7 +51,8 @@ BROKEN_TAGS = 100
 
 
 class Tag(NamedTuple):
-    """One piece of markup as written. `name` is in lower case and "" for comments and declarations."""
+    """One piece of markup as written. `name` is in lower case and "" for comments and
+    declarations."""
 
     raw: str
     name: str = ""
@@ -56,12 +62,17 @@ class Tag(NamedTuple):
     @property
     def opens(self) -> bool:
         """Whether an end tag belongs to this tag."""
-        return bool(self.name) and not self.closing and self.name not in VOID and not self.raw.endswith("/>")
+        return (
+            bool(self.name)
+            and not self.closing
+            and self.name not in VOID
+            and not self.raw.endswith("/>")
+        )
 
 
 def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
-    """Yields text and markup, which joined are the input, in linear time. In XML what has no end is text, as is a tag with a "<"
-    in it; names are as written."""
+    """Yields text and markup, which joined are the input, in linear time. In XML what has no end is
+    text, as is a tag with a "<" in it; names are as written."""
     position, broken = 0, 0
     missing: set[str] = set()
     while (start := text.find("<", position)) >= 0:
@@ -100,8 +111,8 @@ def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
 
 
 def _section_end(text: str, start: int, xml: bool, missing: set[str]) -> int:
-    """Returns the end of the comment, declaration, instruction or section at a "<"; 0 where none begins, -1 without an end.
-    `missing` are those of XML that have none."""
+    """Returns the end of the comment, declaration, instruction or section at a "<"; 0 where none
+    begins, -1 without an end. `missing` are those of XML that have none."""
     for opening, closing in SECTIONS if xml else SECTIONS[:1]:
         if text.startswith(opening, start) and opening not in missing:
             if (end := text.find(closing, start + len(opening))) >= 0 or not xml:
@@ -117,7 +128,8 @@ def _section_end(text: str, start: int, xml: bool, missing: set[str]) -> int:
 
 
 def _tag_end(text: str, position: int) -> int:
-    """Returns the position after the first ">" outside quotes, or -1. The attributes of the tag begin at `position`."""
+    """Returns the position after the first ">" outside quotes, or -1. The attributes of the tag
+    begin at `position`."""
     while found := QUOTE_OR_END.search(text, position):
         if found[0] == ">":
             return found.end()
@@ -130,10 +142,14 @@ def _tag_end(text: str, position: int) -> int:
 
 KEPT = ATOMS | OPAQUE | {"keep", "xliff:g", "ph"}
 BLOCK = frozenset(
-    "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
-    "entry row details summary figure figcaption header footer nav aside main caption legend fieldset option".split()
+    "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section "
+    "article para listitem "
+    "entry row details summary figure figcaption header footer nav aside main caption legend "
+    "fieldset option".split()
 )
-FLAGS = frozenset("async autofocus autoplay checked controls defer disabled open readonly required selected".split())
+FLAGS = frozenset(
+    "async autofocus autoplay checked controls defer disabled open readonly required selected".split()
+)
 """Attributes without a value; `<your name>` is no tag."""
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
 TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
@@ -146,8 +162,8 @@ _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re
 
 
 def reference(source: Source, at: int) -> Match | None:
-    """Returns the reference to a character at a "&", or the tag that is written so (&lt;b&gt;). An apostrophe is a
-    letter."""
+    """Returns the reference to a character at a "&", or the tag that is written so (&lt;b&gt;). An
+    apostrophe is a letter."""
     if found := _ESCAPED_TAG.match(source.text, at):
         return Match(at, found.end(), "close" if found[1] else "open", "tag", found[2].lower())
     found = REFERENCES.match(source.text, at)
@@ -156,7 +172,8 @@ def reference(source: Source, at: int) -> Match | None:
 
 
 def tag(source: Source, at: int) -> Match | None:
-    """Returns the tag or comment of a plain text at a "<", or the element that it begins if this is not translated."""
+    """Returns the tag or comment of a plain text at a "<", or the element that it begins if this is
+    not translated."""
     text = source.text
     if text.startswith("<!--", at):
         end = source.find("-->", at + 4)
@@ -186,14 +203,22 @@ def tag(source: Source, at: int) -> Match | None:
 
 
 def _texts(text: str) -> set[str]:
-    """Returns the names of equal elements beside each other, `</item><item>`, which hold texts of their own."""
+    """Returns the names of equal elements beside each other, `</item><item>`, which hold texts of
+    their own."""
     return {*_BESIDE.findall(text.lower())} - INLINE
 
 
 def _is_tag(found: re.Match[str], raw: str) -> bool:
-    """Returns whether what looks like a tag is one, and not a comparison or a placeholder: `a<b and c>d`, `<your name>`."""
+    """Returns whether what looks like a tag is one, and not a comparison or a placeholder: `a<b and
+    c>d`, `<your name>`."""
     attributes = VALUES.sub("", raw[found.end(2) : -1].rstrip("/"))
     parts = re.sub(r"\s*=\s*", "=", attributes).split()
-    is_tag = TAG_NAME.fullmatch(found[2]) is not None and "<" not in attributes and not (found[1] and parts)
+    is_tag = (
+        TAG_NAME.fullmatch(found[2]) is not None
+        and "<" not in attributes
+        and not (found[1] and parts)
+    )
     is_cue = found[2].partition(".")[0] == "v"  # a span of WebVTT with an annotation: <v Anna>
-    return is_tag and all(is_cue or part in FLAGS or part[0] in "#@*:[({" or "=" in part[1:] for part in parts)
+    return is_tag and all(
+        is_cue or part in FLAGS or part[0] in "#@*:[({" or "=" in part[1:] for part in parts
+    )

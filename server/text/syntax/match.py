@@ -1,7 +1,7 @@
 """What a scanner finds, and the text that scanners share.
 
-A scanner returns the match at a sign of its syntax, which may begin before it (an e-mail address), but not before the end of
-the last accepted match.
+A scanner returns the match at a sign of its syntax, which may begin before it (an e-mail address),
+but not before the end of the last accepted match.
 
 """
 
@@ -16,7 +16,10 @@ from server.text.segmentation import Span
 
 T = TypeVar("T")
 NO_FLAG = re.RegexFlag(0)
-MARKS = "".join([chr(code) for code in range(0x300, 0xFE30) if category(chr(code))[0] == "M"]) + "\u200c\u200d"
+MARKS = (
+    "".join([chr(code) for code in range(0x300, 0xFE30) if category(chr(code))[0] == "M"])
+    + "\u200c\u200d"
+)
 """Marks of letters, which `\\w` does not match."""
 LATIN = "A-Za-z\u00c0-\u024f"
 """Letters with which a name of programs goes on."""
@@ -24,9 +27,10 @@ Role = Literal["word", "number", "point", "open", "close", "break", "message", "
 
 
 class Match(NamedTuple):
-    """A part of a text that every translation contains once and unchanged. Roles: "word" and "number" stand for a word, a
-    "point" between words. "open" and "close" surround words; partners have the same `name`. A "break" separates sentences.
-    The `flows` of a "message" are translated on their own. An "apostrophe" is doubled or has a backslash (it''s)."""
+    """A part of a text that every translation contains once and unchanged. Roles: "word" and
+    "number" stand for a word, a "point" between words. "open" and "close" surround words; partners
+    have the same `name`. A "break" separates sentences. The `flows` of a "message" are translated
+    on their own. An "apostrophe" is doubled or has a backslash (it''s)."""
 
     start: int
     end: int
@@ -62,7 +66,8 @@ class Source:
 
 
 class Opened(Generic[T]):
-    """What is open, with a value each. An end belongs to the last start of its name; those after that have none."""
+    """What is open, with a value each. An end belongs to the last start of its name; those after
+    that have none."""
 
     def __init__(self) -> None:
         self._opened: list[tuple[object, T]] = []
@@ -85,7 +90,9 @@ class Opened(Generic[T]):
 Scanner = Callable[[Source, int], Match | None]
 
 
-def by_pattern(pattern: str, kind: str, role: Role = "word", flags: re.RegexFlag = re.IGNORECASE) -> Scanner:
+def by_pattern(
+    pattern: str, kind: str, role: Role = "word", flags: re.RegexFlag = re.IGNORECASE
+) -> Scanner:
     """Returns the scanner of a regular expression, which begins at its sign."""
     match = re.compile(pattern, flags).match
 
@@ -97,7 +104,8 @@ def by_pattern(pattern: str, kind: str, role: Role = "word", flags: re.RegexFlag
 
 
 def around(before: str, pattern: str, kind: str, role: Role = "word") -> Scanner:
-    """Returns the scanner of one that begins up to 100 characters before its sign, with `before`."""
+    """Returns the scanner of one that begins up to 100 characters before its sign, with
+    `before`."""
     start, match = re.compile(rf"(?:{before})$"), re.compile(pattern).match
 
     def scan(source: Source, at: int) -> Match | None:

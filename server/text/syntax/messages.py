@@ -1,9 +1,10 @@
 """Parses the messages of ICU MessageFormat and Fluent, whose arms are translated on their own.
 
-Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural, =0 {none}
-other {# files}}`). An apostrophe before a brace, `#` or `|` quotes up to the next one; two of them stand for one.
-Grammar of Fluent: https://github.com/projectfluent/fluent/blob/main/spec/fluent.ebnf (`{ $count -> [one] a file *[other]
-{ $count } files }`).
+Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural,
+=0 {none} other {# files}}`). An apostrophe before a brace, `#` or `|` quotes up to the next one;
+two of them stand for one. Grammar of Fluent:
+https://github.com/projectfluent/fluent/blob/main/spec/fluent.ebnf (`{ $count -> [one] a file
+*[other] { $count } files }`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Braces = dict[int, tuple[int, int]]
 """For each brace the place of its partner, and how many are within each other between them."""
 DEPTH = 40
 """Most braces within each other."""
-_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*\d+\s*)?", re.IGNORECASE)
+_HEAD = re.compile(
+    r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*\d+\s*)?",
+    re.IGNORECASE,
+)
 _ARM = re.compile(r"\s*(?:=\s*-?\d+|[^\s{}=,'#]+)\s*(?=\{)")
 _END = re.compile(r"\s*\}")
 _QUOTED = re.compile(r"''|'(?=[{}#|])(?:[^']|'')*+'?|[{}]")
@@ -29,12 +33,15 @@ _UNQUOTED = re.compile(r"[{}]")
 _LITERAL = r'"(?:[^"\\\n]|\\.){0,200}+"'
 _NAME = r"[A-Za-z](?:\w|-(?!>))*+"
 PLACEABLE = rf"""\{{\s*+(?:{_LITERAL}|[$-]?{_NAME}(?:\.{_NAME})?(?:\s*+\((?:[^()"{{}}]|{_LITERAL}){{0,200}}+\))?)\s*+(?:->|\}})"""
-"""A placeable of Fluent, as far as the arrow if it selects: a literal, a variable, a term or message, a call."""
+"""A placeable of Fluent, as far as the arrow if it selects: a literal, a variable, a term or
+message, a call."""
 _PART = re.compile(PLACEABLE, re.IGNORECASE)
 head = by_pattern(_HEAD.pattern, "message head")
 quoted = by_pattern(rf"('{{1,2}})(?:{BRACES}|[{{}}#|]+)\1", "quoted")
 """Braces in quotes, which stand for themselves: '{0}', ''{0}''."""
-apostrophe = by_pattern(r"(?:(?<=[^\W\d_])|(?<=[}>])(?=..s\b))(?:\\'|'')(?=[^\W\d_])", "apostrophe", "apostrophe")
+apostrophe = by_pattern(
+    r"(?:(?<=[^\W\d_])|(?<=[}>])(?=..s\b))(?:\\'|'')(?=[^\W\d_])", "apostrophe", "apostrophe"
+)
 """A doubled apostrophe, or one with a backslash, between letters."""
 _SELECTOR = re.compile(rf"{PLACEABLE}(?<=>)")
 _BRACES = re.compile(rf"{PLACEABLE}|[{{}}]")
@@ -102,4 +109,6 @@ def _matched(text: str, pattern: re.Pattern[str]) -> Braces:
     return matched
 
 
-_quoted, _unquoted, _placeables = [partial(_matched, pattern=pattern) for pattern in (_QUOTED, _UNQUOTED, _BRACES)]
+_quoted, _unquoted, _placeables = [
+    partial(_matched, pattern=pattern) for pattern in (_QUOTED, _UNQUOTED, _BRACES)
+]

@@ -1,4 +1,5 @@
-"""Plain text with its codes: one table of the scanners that are tried at each sign, and how their matches become codes."""
+"""Plain text with its codes: one table of the scanners that are tried at each sign, and how their
+matches become codes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,13 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "#": (templates.sign_before_braces, addresses.hashtag, wiki.role_end),
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
-    "~": (latex.tie, templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
+    "~": (
+        latex.tie,
+        templates.sign_before_braces,
+        markdown.fence,
+        markdown.strong,
+        addresses.unix_path,
+    ),
     "!": (markdown.link, templates.sign_before_braces),
     "[": (
         wiki.org,
@@ -101,18 +108,22 @@ NUMBER_SIGN = "#"
 
 
 def codes(text: str, kept: tuple[str, ...] = ()) -> tuple[Code, ...]:
-    """Returns what every translation of a text contains unchanged, in order. The words of `kept` are further ones."""
+    """Returns what every translation of a text contains unchanged, in order. The words of `kept`
+    are further ones."""
     return scan(Tagged(text), kept).codes
 
 
 def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> Tagged:
-    """Returns a text with the codes of plain text, and the words of `kept`, beside those that it has. `raw` returns a part of
-    the text as its document has it."""
+    """Returns a text with the codes of plain text, and the words of `kept`, beside those that it
+    has. `raw` returns a part of the text as its document has it."""
     text = tagged.text
     if not kept and not _SIGN.search(text) and not any(lines.matches(text)):
         return tagged
     found = [
-        part for span in _parts(tagged) for match in lex(text, kept, *span) for part in _opened(tagged, match, kept)
+        part
+        for span in _parts(tagged)
+        for match in lex(text, kept, *span)
+        for part in _opened(tagged, match, kept)
     ]
     if not found:
         return tagged
@@ -123,7 +134,8 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
 
 
 def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:
-    """Yields a match; of a message whose arms have codes, what is around the arms, which separates sentences."""
+    """Yields a match; of a message whose arms have codes, what is around the arms, which separates
+    sentences."""
     start_of = attrgetter("start")
     codes = tagged.codes
     first = bisect_right(codes, message.start, key=start_of)
@@ -133,7 +145,11 @@ def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[M
         for start, end in message.flows
     ]
     sides = [Counter([code.pair for code in arm if code.pair]) for arm in arms]
-    if first == last or sum(map(len, arms)) < last - first or any(1 in counts.values() for counts in sides):
+    if (
+        first == last
+        or sum(map(len, arms)) < last - first
+        or any(1 in counts.values() for counts in sides)
+    ):
         yield message
         return
     done = message.start
@@ -145,17 +161,28 @@ def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[M
     yield Match(done, message.end, "break", "message")
 
 
-def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None = None) -> Iterator[Match]:
-    """Yields the matches in a part of a text, and the words of `kept`: the leftmost, and of those at one sign the first
-    scanner's."""
+def lex(
+    text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None = None
+) -> Iterator[Match]:
+    """Yields the matches in a part of a text, and the words of `kept`: the leftmost, and of those
+    at one sign the first scanner's."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
-    found: list[tuple[int, Match | None]] = [(word.start, word) for word in (*_kept(part, kept), *lines.matches(part))]
+    found: list[tuple[int, Match | None]] = [
+        (word.start, word) for word in (*_kept(part, kept), *lines.matches(part))
+    ]
     found += [(sign.start(), None) for sign in _SIGN.finditer(part)]
     for at, word in sorted(found, key=itemgetter(0)):
         match = word
         if word is None and at >= source.done:
-            match = next((made for scanner in _SCANNERS.get(part[at], _ICON) if (made := scanner(source, at))), None)
+            match = next(
+                (
+                    made
+                    for scanner in _SCANNERS.get(part[at], _ICON)
+                    if (made := scanner(source, at))
+                ),
+                None,
+            )
         if match is not None and match.start >= source.done:
             source.done = match.end
             yield _moved(match, start)

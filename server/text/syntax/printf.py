@@ -1,5 +1,5 @@
-"""Scans conversion specifications: printf of C (ISO C 7.21.6.1) and Objective-C, Java's Formatter, Python's %(name)s,
-Ruby's %<name>s, Qt's %1, %L1 and %n, and the %NAME% of Windows and Symfony."""
+"""Scans conversion specifications: printf of C (ISO C 7.21.6.1) and Objective-C, Java's Formatter,
+Python's %(name)s, Ruby's %<name>s, Qt's %1, %L1 and %n, and the %NAME% of Windows and Symfony."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SUFFIX = re.compile(r"%-?(?:[^\W\d_]{2,}(?![%\w])|[^\W\d_]['’])")
 
 
 def specification(source: Source, at: int) -> Match | None:
-    """Returns the specification at a "%", unless it is the sign of a number: 50%, 100 %ig, 5 %d'intérêts."""
+    """Returns the specification at a "%", unless it is the sign of a number: 50%, 100 %ig, 5
+    %d'intérêts."""
     text = source.text
     if at and text[at - 1].isdecimal():
         return Match(at, at + 2, "word", "printf") if text.startswith("%%", at) else None

@@ -1,4 +1,5 @@
-"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons."""
+"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs,
+icons."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ _ICON = re.compile(rf"(?<!\S)[{ICONS}] ?(?=[A-ZÀ-Þ]\w)")
 
 
 def separator(source: Source, at: int) -> Match | None:
-    """Returns the separator at a sign, but for 4 · 10, a > b, and one before a small letter that is alone."""
+    """Returns the separator at a sign, but for 4 · 10, a > b, and one before a small letter that is
+    alone."""
     text = source.text
     if _AT_END.match(text, at) is None:
         if _BETWEEN.match(text, at) is None:
             return None
-        is_joined = text[at + 2 : at + 3].islower() and (text[at] in ">›»" or not source.computed(_is_list))
+        is_joined = text[at + 2 : at + 3].islower() and (
+            text[at] in ">›»" or not source.computed(_is_list)
+        )
         if is_joined or (text[at] == "»" and "«" in text):
             return None
     return Match(at, at + 1, "break", "separator")

@@ -1,6 +1,7 @@
-"""Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}), Jinja, Liquid, Twig and Django ({% %}, {# #}),
-ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME, $1), Ruby (#{ }, %{ }),
-Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
+"""Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}), Jinja, Liquid, Twig and Django
+({% %}, {# #}), ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME, $1), Ruby (#{ },
+%{ }), Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()),
+Python, Java and C# ({name}, {0:N2})."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from server.text.syntax.match import LATIN, NO_FLAG, Match, Role, Source, by_pat
 
 BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}+\}"
 _LONGEST = 2000
-_STATEMENTS = "if|unless|for|with|block|trans|blocktrans|blocktranslate|autoescape|filter|spaceless|ifchanged"
+_STATEMENTS = (
+    "if|unless|for|with|block|trans|blocktrans|blocktranslate|autoescape|filter|spaceless|ifchanged"
+)
 _ELSE = re.compile(
     r"\{\{~?\s*(?:else\b|\^\s*~?\}\})|\{%[-+~]?\s*(?:else|elif|elsif|elseif|empty|plural(?:ize)?|assign|set|include)\b",
     re.IGNORECASE,
@@ -52,7 +55,8 @@ _PROSE = re.compile(r"\{(?=.*[^\W\d_]{3})\s*[^\W\d_]+(?:[\s,’'–&/-]+\w+){3,}
 
 
 def braces(source: Source, at: int) -> Match | None:
-    """Returns braces with what is in them. Four words and more are prose. With a backslash they are a tag of subtitles."""
+    """Returns braces with what is in them. Four words and more are prose. With a backslash they are
+    a tag of subtitles."""
     found = _BRACES.match(source.text, at)
     if found is None or _PROSE.fullmatch(found[0]):
         return None
@@ -65,18 +69,27 @@ _PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![., ]?\d|[-–]?\w| ?(?:[mb]il|tri|th
 def parameter(source: Source, at: int) -> Match | None:
     """Returns a numbered parameter."""
     found = _PARAMETER.match(source.text, at)
-    return Match(at, found.end(), "word", "parameter") if found and source.computed(_are_numbered) else None
+    return (
+        Match(at, found.end(), "word", "parameter")
+        if found and source.computed(_are_numbered)
+        else None
+    )
 
 
 def _are_numbered(text: str) -> bool:
     """Returns whether they count from 0 or 1 without a gap: $5 and $6 are amounts."""
     counted = [int(number) for number in _PARAMETER.findall(text)]
     first, last = min(counted), max(counted)
-    return first < 2 and len({*counted}) > last - first and len(re.findall(r"\$\d", text)) == len(counted)
+    return (
+        first < 2
+        and len({*counted}) > last - first
+        and len(re.findall(r"\$\d", text)) == len(counted)
+    )
 
 
 dollar = by_pattern(
-    rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)", "variable"
+    rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)",
+    "variable",
 )
 sign_before_braces = by_pattern(
     rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "signed braces"
@@ -88,4 +101,6 @@ colon_name = by_pattern(
     flags=NO_FLAG,
 )
 underscores = by_pattern(rf"(?<![{LATIN}\d_])__\w{{1,100}}?__(?![{LATIN}\d_]|\.\w)", "underscores")
-field = by_pattern(r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "field", flags=NO_FLAG)
+field = by_pattern(
+    r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "field", flags=NO_FLAG
+)

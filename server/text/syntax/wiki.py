@@ -1,6 +1,8 @@
-"""Scans markup in brackets: BBCode ([b]...[/b], [url=...]...[/url]; https://www.bbcode.org/reference.php), shortcodes of
-WordPress ([gallery ids="1,2"]), links of wikis ([[page]]; https://www.mediawiki.org/wiki/Help:Links) and Org ([[a][b]]), roles of
-AsciiDoc ([.name]#text#), merge tags of Mailchimp (*|NAME|*). A tag without a value and its partner is text: [sic]."""
+"""Scans markup in brackets: BBCode ([b]...[/b], [url=...]...[/url];
+https://www.bbcode.org/reference.php), shortcodes of WordPress ([gallery ids="1,2"]), links of wikis
+([[page]]; https://www.mediawiki.org/wiki/Help:Links) and Org ([[a][b]]), roles of AsciiDoc
+([.name]#text#), merge tags of Mailchimp (*|NAME|*). A tag without a value and its partner is text:
+[sic]."""
 
 from __future__ import annotations
 
@@ -20,4 +22,8 @@ merge_tag = by_pattern(r"\*\|[^|*\n]{1,100}\|\*", "merge tag")
 
 def tag(source: Source, at: int) -> Match | None:
     found = _TAG.match(source.text, at)
-    return Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower()) if found else None
+    return (
+        Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower())
+        if found
+        else None
+    )

@@ -1,7 +1,8 @@
 """Reads XML as text with codes.
 
-An element beside words of its parent formats words; elements with nothing between them hold whole texts, and so separate
-sentences. A name that is used in both ways counts as what it is more often. XML may be a fragment, and not well-formed.
+An element beside words of its parent formats words; elements with nothing between them hold whole
+texts, and so separate sentences. A name that is used in both ways counts as what it is more often.
+XML may be a fragment, and not well-formed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ CODE = frozenset({"script", "style"})
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 WORD = re.compile(r"\w")
-NOT_TRANSLATED = re.compile(r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=\s*[\"']false)[\"']")
+NOT_TRANSLATED = re.compile(
+    r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=\s*[\"']false)[\"']"
+)
 """Attributes of XHTML and ITS, and of Android."""
 REFERENCE = re.compile(r"(&#?[\w.:-]+;)")
 LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
@@ -33,8 +36,9 @@ ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What elements mean, by their small names: those `ignored` are not translated, those `splitting` end a sentence, those
-    `non_splitting` never do. With `outline`, elements that hold whole texts also end one."""
+    """What elements mean, by their small names: those `ignored` are not translated, those
+    `splitting` end a sentence, those `non_splitting` never do. With `outline`, elements that hold
+    whole texts also end one."""
 
     ignored: frozenset[str] = frozenset()
     splitting: frozenset[str] = frozenset()
@@ -44,8 +48,9 @@ class Rules:
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without content, or `other`. The
-    `partner` of a tag is the other tag of its element. One that `splits` separates sentences."""
+    """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without
+    content, or `other`. The `partner` of a tag is the other tag of its element. One that `splits`
+    separates sentences."""
 
     kind: str
     raw: str
@@ -63,7 +68,9 @@ def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
     """Returns a document as text with its markup as codes. The words of `kept` are codes too."""
     parts = list(_without_ignored(tokens(document), rules))
     mark_outline(parts, rules)
-    builder = _Builder(ENTITY.findall("".join([token.raw for token in parts if token.kind == "doctype"])))
+    builder = _Builder(
+        ENTITY.findall("".join([token.raw for token in parts if token.kind == "doctype"]))
+    )
     for token in parts:
         builder.add(token)
     return plain.scan(builder.tagged("xml"), kept, builder.raw)
@@ -78,7 +85,9 @@ def tokens(document: str) -> list[Token]:
             token = Token("text", part)
         elif part.name:
             token = Token(
-                "end" if part.closing else "empty" if part.raw.endswith("/>") else "start", part.raw, part.name
+                "end" if part.closing else "empty" if part.raw.endswith("/>") else "start",
+                part.raw,
+                part.name,
             )
         else:
             is_section, is_type = part.raw.startswith(CDATA), part.raw.startswith(DOCTYPE)
@@ -95,7 +104,11 @@ def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
     end, skipped = None, []
     for token, after in pairwise([*tokens, Token("text", "")]):
         if end is None and token.kind == "start" and token.partner is not None:
-            ignored = token.name.lower() in rules.ignored or token.local in CODE or NOT_TRANSLATED.search(token.raw)
+            ignored = (
+                token.name.lower() in rules.ignored
+                or token.local in CODE
+                or NOT_TRANSLATED.search(token.raw)
+            )
             end = token.partner if ignored or after is token.partner else None
         if end is None:
             yield token
@@ -108,8 +121,8 @@ def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
 
 @dataclass(slots=True)
 class _Element:
-    """The element of a start tag, or the document. It has `words` or `signs` of its own, and `full` children that hold words.
-    Beside a `phrase` or an ancestor are words."""
+    """The element of a start tag, or the document. It has `words` or `signs` of its own, and `full`
+    children that hold words. Beside a `phrase` or an ancestor are words."""
 
     tag: Token
     parent: _Element = field(default=None, repr=False)  # type: ignore[assignment]  # of all but the document
@@ -131,10 +144,13 @@ class _Element:
 
 
 def mark_outline(tokens: Sequence[Token], rules: Rules) -> None:
-    """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, those of the outline, and elements
-    around one that splits."""
+    """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, those of
+    the outline, and elements around one that splits."""
     for token in tokens:
-        name, breaks = token.name.lower(), rules.outline and token.kind == "empty" and token.local in BREAKS
+        name, breaks = (
+            token.name.lower(),
+            rules.outline and token.kind == "empty" and token.local in BREAKS,
+        )
         breaks = name in rules.splitting or (breaks and name not in rules.non_splitting)
         token.splits = token.kind in ("cdata", "doctype") or (token.partner is None and breaks)
     document = current = _Element(Token("start", ""))
@@ -170,10 +186,16 @@ def _detect(elements: Sequence[_Element], rules: Rules) -> None:
     """Names of elements that are the only one with words in their parent."""
     for element in elements:
         element.phrase = element.parent.phrase or element.parent.words
-    candidates = [each for each in elements if each.holds_words and each.tag.name.lower() not in rules.non_splitting]
+    candidates = [
+        each
+        for each in elements
+        if each.holds_words and each.tag.name.lower() not in rules.non_splitting
+    ]
     for element in candidates:
         name, local, parent = element.tag.name, element.tag.local, element.parent
-        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.tag.local in PHRASES)
+        html_phrase = local in INLINE and (
+            parent.signs or parent.phrase or parent.tag.local in PHRASES
+        )
         if local in BLOCK:
             element.splits = True
         elif parent.words or html_phrase:

@@ -1,4 +1,5 @@
-"""A worker and a tokenizer without torch: the "translation" of a sentence is its characters in reverse order."""
+"""A worker and a tokenizer without torch: the "translation" of a sentence is its characters in
+reverse order."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ from server.engine.ipc.messages import (
 from server.translation.catalog import ModelCatalog, ServedModel
 
 EOS = 3
-TAGS = {code: 10 + i for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])}
+TAGS = {
+    code: 10 + i
+    for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])
+}
 FORMS = {FORMAL: 30, INFORMAL: 31}
 FIRST = 100
 """Id of the character U+0000; the ids of the others follow in order."""
@@ -39,21 +43,35 @@ class FakeTokenizer:
     joint = True
 
     def encode(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> Encoding:
         tags = (TAGS[target_language or "en"], *([FORMS[symbol]] if symbol else []))
         return Encoding(
             ids=(*tags, *(FIRST + ord(character) for character in text), EOS),
             pieces=(f">>{target_language}<<", *([symbol] if symbol else []), *text, "</s>"),
-            offsets=(*((0, 0) for _ in tags), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
+            offsets=(
+                *((0, 0) for _ in tags),
+                *((i, i + 1) for i in range(len(text))),
+                (len(text), len(text)),
+            ),
         )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> tuple[int, ...]:
         return self.encode(text, target_language, symbol=symbol).ids
 
-    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+    def symbol_of(
+        self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]
+    ) -> str:
         return next((symbol for symbol, id in FORMS.items() if id == ids[1]), "")
 
     def first_token(self, target_language: str) -> int | None:
@@ -78,7 +96,9 @@ class FakeTokenizer:
         return tuple(FIRST + ord(character) for character in text)
 
     def encode_target_pieces(self, text: str) -> Encoding:
-        return Encoding(self.encode_target(text), tuple(text), tuple((i, i + 1) for i in range(len(text))))
+        return Encoding(
+            self.encode_target(text), tuple(text), tuple((i, i + 1) for i in range(len(text)))
+        )
 
     def piece_ids(self, pieces: Sequence[str]) -> tuple[int, ...]:
         if wrong := [piece for piece in pieces if len(piece) != 1]:
@@ -99,8 +119,8 @@ class FakeTokenizer:
 class FakeEngine:
     """The interface of WorkerPool, answered in this process after `delay` seconds.
 
-    `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures` maps a source to the
-    failure it raises. Hypothesis k of a beam ends with k letters x.
+    `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures`
+    maps a source to the failure it raises. Hypothesis k of a beam ends with k letters x.
     """
 
     def __init__(self, delay: float = 0.0) -> None:
@@ -118,7 +138,9 @@ class FakeEngine:
         self.handles: dict[str, ModelHandle] = {}
         self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
         self.rests = False
-        self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
+        self.attended: list[
+            tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]
+        ] = []
         self.stopped = False
         self.decoder_heads: int | None = None
         """Number of heads of the decoder's maps; None means all."""
@@ -151,10 +173,14 @@ class FakeEngine:
     async def unload(self, model: ModelHandle) -> None:
         del self.loaded[model.key]
 
-    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future:
+    def submit(
+        self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None
+    ) -> asyncio.Future:
         if job.look is not None:
             self.attended.append((job.source, job.target, job.options.masked_heads))
-            return self._future(self._attend(job.source, job.target, job.look.words, job.options.masked_heads))
+            return self._future(
+                self._attend(job.source, job.target, job.look.words, job.options.masked_heads)
+            )
         self.submitted.append((job.model, job.source, job.options, job.priority, job.client))
         self.weights.append(job.weight)
         return self._future(self._translate(job.source, job.options, on_progress))
@@ -183,14 +209,20 @@ class FakeEngine:
         if failure := self.failures.get(FakeTokenizer().decode(characters)):
             raise failure
         tokens = tuple(reversed(characters))[: options.max_length]
-        tokens = (*options.prefix, *tokens[len(options.prefix) :]) if options.target is None else options.target
+        tokens = (
+            (*options.prefix, *tokens[len(options.prefix) :])
+            if options.target is None
+            else options.target
+        )
         if on_progress:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])
         await self._work()
         return JobResult(
             id=0,
-            hypotheses=tuple(self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)),
+            hypotheses=tuple(
+                self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)
+            ),
             timings=Timings(queue=0.001, encode=0.002, decode=0.003, first_token=0.004),
             steps=len(tokens) + 1,
         )
@@ -212,11 +244,15 @@ class FakeEngine:
         words: PairWords | None,
         masked: HeadMask,
     ) -> JobResult:
-        """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
-        place."""
+        """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer
+        looks at the mirrored place."""
         await self._work()
         rows, columns = len(target) + 1, len(source)
-        shapes = {"cross": (2, 2, rows, columns), "encoder": (2, 2, columns, columns), "decoder": (2, 2, rows, rows)}
+        shapes = {
+            "cross": (2, 2, rows, columns),
+            "encoder": (2, 2, columns, columns),
+            "decoder": (2, 2, rows, rows),
+        }
         maps = {}
         for kind, shape in shapes.items():
             maps[kind] = np.full(shape, 1.0 / shape[-1], dtype=np.float32)
@@ -236,13 +272,16 @@ class FakeEngine:
             candidate_ids=likeliest,
             candidate_scores=np.full((rows, 1), -0.1),
             value_products=products,
-            forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
+            forget_gates=np.full((2, rows), 0.25, dtype=np.float32)
+            if self.decoder_heads == 0
+            else None,
         )
         return JobResult(0, looked=looked, links=linked(words, looked))
 
 
 def attention_result(cross: np.ndarray, words: PairWords | None) -> JobResult:
-    """The result of an attention job whose one head of cross-attention has these weights (1, 1, T, S)."""
+    """The result of an attention job whose one head of cross-attention has these weights (1, 1, T,
+    S)."""
     empty = np.zeros((1, 1, 1, 1), dtype=np.float32)
     maps = AttentionMaps(
         cross=cross,
@@ -280,7 +319,9 @@ def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:
         [[i for i in sentence.ids[start:end] if i != space] for start, end in sentence.words]
         for sentence in (first, second)
     ]
-    same = np.array([[float(a == b[::-1]) for b in characters[1]] for a in characters[0]], dtype=np.float32)
+    same = np.array(
+        [[float(a == b[::-1]) for b in characters[1]] for a in characters[0]], dtype=np.float32
+    )
     same = same.reshape(len(first.words), len(second.words))
     return WordEvidence(2 * same - 1, 8 * same - 9, 8 * same - 9)
 
@@ -289,10 +330,21 @@ FIRST_LAYER = AlignmentLayer(0)
 """The layer of cross-attention that aligns the words of fake models."""
 
 
-def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256) -> ServedModel:
-    """A model between English, German and French in every direction with English, unless `pairs` says otherwise."""
+def fake_model(
+    name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256
+) -> ServedModel:
+    """A model between English, German and French in every direction with English, unless `pairs`
+    says otherwise."""
     pairs = pairs or (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
-    return ServedModel(name, Path("weights") / name, tuple(pairs), "CC0-1.0", max_length, FakeTokenizer(), FIRST_LAYER)
+    return ServedModel(
+        name,
+        Path("weights") / name,
+        tuple(pairs),
+        "CC0-1.0",
+        max_length,
+        FakeTokenizer(),
+        FIRST_LAYER,
+    )
 
 
 def fake_catalog() -> ModelCatalog:

@@ -1,5 +1,5 @@
-"""A worker process whose model is arithmetic, with the real loop, scheduler and pipes. Some ids make it crash or
-hang."""
+"""A worker process whose model is arithmetic, with the real loop, scheduler and pipes. Some ids
+make it crash or hang."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 
 class FakeRunner:
-    """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
-    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time; "late": after some steps of jobs),
-    "dying" at the first job. There are as many devices as threads of the options.
-    "refused" cannot be loaded by the worker of device 1. With the option cpu the GPU with the number 2 is lost."""
+    """A ModelRunner with one token per step. A folder name says how the model behaves: its shift,
+    its step time in ms, or how it fails: "absent", "crash" while it is loaded ("crash-0": the first
+    time; "late": after some steps of jobs), "dying" at the first job. There are as many devices as
+    threads of the options. "refused" cannot be loaded by the worker of device 1. With the option
+    cpu the GPU with the number 2 is lost."""
 
     def __init__(self, options: WorkerOptions, index: int, pinned: bool = False) -> None:
         lost = options.device == "cpu" and pinned and os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-2"
@@ -74,7 +75,10 @@ class FakeRunner:
             self._polls = 8
             return
         refused = name == "absent" or (name == "refused" and self._index == 1)
-        error, name = "There is no such folder." if refused else None, "1" if name == "refused" else name
+        error, name = (
+            "There is no such folder." if refused else None,
+            "1" if name == "refused" else name,
+        )
         self._dying, name = name == "dying", "1" if name == "dying" else name
         name = "1" if name == "crash-0" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
@@ -98,7 +102,11 @@ class FakeRunner:
         if self._dying:
             os.kill(os.getpid(), signal.SIGSEGV)
         refused = REFUSED in job.source
-        return Failed(job.id, "invalid", "There is a token outside the vocabulary.") if refused else None
+        return (
+            Failed(job.id, "invalid", "There is a token outside the vocabulary.")
+            if refused
+            else None
+        )
 
     def prefill(self, model: str, sequences: list[Sequence]) -> Callable[[], float]:
         for sequence in sequences:
@@ -119,7 +127,9 @@ class FakeRunner:
             made.append(token + shift)
             sequence.steps += 1
             if len(made) == sequence.length:
-                sequence.hypotheses = (Hypothesis(tuple(made), (0.0,) * (len(made) + 1), 0.0, "stop"),)
+                sequence.hypotheses = (
+                    Hypothesis(tuple(made), (0.0,) * (len(made) + 1), 0.0, "stop"),
+                )
         return sequences, 1
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
@@ -132,7 +142,9 @@ class FakeRunner:
         yield None
         for job in jobs:
             self._fail_on(job.source[-1])
-        yield [JobResult(job.id, looked=AttentionMaps(*[np.zeros((1, 1, 1, 1))] * 7)) for job in jobs]
+        yield [
+            JobResult(job.id, looked=AttentionMaps(*[np.zeros((1, 1, 1, 1))] * 7)) for job in jobs
+        ]
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

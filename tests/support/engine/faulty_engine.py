@@ -1,4 +1,5 @@
-"""A worker that translates word by word and drops, doubles, changes and moves what it should copy."""
+"""A worker that translates word by word and drops, doubles, changes and moves what it should
+copy."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ FAULTS = ("none", "none", "drop", "double", "double at the end", "change")
 
 
 def translated_word(word: str) -> str:
-    """Returns the translation of a word: itself if it has a digit, otherwise its letters in reverse order."""
+    """Returns the translation of a word: itself if it has a digit, otherwise its letters in reverse
+    order."""
     return word if any(map(str.isdigit, word)) or word in NAMES else word[::-1]
 
 
@@ -32,23 +34,36 @@ class WordTokenizer(FakeTokenizer):
     def __init__(self, kind: str) -> None:
         self._ids: dict[str, int] = {}
         self._pieces: list[str] = []
-        self._known = {"symbols": set(PLACEHOLDERS), "names": {*NAMES, *"0123456789"}, "none": set()}[kind]
+        self._known = {
+            "symbols": set(PLACEHOLDERS),
+            "names": {*NAMES, *"0123456789"},
+            "none": set(),
+        }[kind]
 
     def is_piece(self, text: str) -> bool:
         return text in self._known
 
     def encode(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> Encoding:
         found = list(_PIECE.finditer(text))
-        pieces = [("\u2581" if text[: match.start()][-1:] in ("", " ") else "") + match[0] for match in found]
+        pieces = [
+            ("\u2581" if text[: match.start()][-1:] in ("", " ") else "") + match[0]
+            for match in found
+        ]
         return Encoding(
             (*(self._id(piece) for piece in pieces), EOS),
             (*pieces, "</s>"),
             (*(match.span() for match in found), (len(text), len(text))),
         )
 
-    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+    def symbol_of(
+        self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]
+    ) -> str:
         return ""
 
     def encode_target(self, text: str) -> tuple[int, ...]:
@@ -139,10 +154,13 @@ class FaultyEngine(FakeEngine):
         self.repairs += bool(options.prefix)
         tokens = options.target or tuple(token for token, _ in self.plan(ids, options.prefix))
         hypothesis = Hypothesis(tokens, (-0.1,) * (len(tokens) + 1), -0.1, "stop")
-        return JobResult(0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1)
+        return JobResult(
+            0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1
+        )
 
     async def _attend(self, source, target, words, masked) -> JobResult:
-        """Attends from every token to the next word of the source with this translation, or else to the first."""
+        """Attends from every token to the next word of the source with this translation, or else to
+        the first."""
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         translations = [self._tokenizer.translated(id) if id != EOS else EOS for id in source]
         done = -1

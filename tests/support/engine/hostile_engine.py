@@ -1,5 +1,6 @@
-"""A hostile model: it acts on tokens and may write any id of its vocabulary. It drops, doubles, swaps, splits, re-cases and
-glues stand-ins, invents symbols, repeats, reverses, and writes nothing or only punctuation."""
+"""A hostile model: it acts on tokens and may write any id of its vocabulary. It drops, doubles,
+swaps, splits, re-cases and glues stand-ins, invents symbols, repeats, reverses, and writes nothing
+or only punctuation."""
 
 from __future__ import annotations
 
@@ -24,18 +25,28 @@ UNKNOWN, EOS = 0, 1
 
 
 class HostileTokenizer(FakeTokenizer):
-    """A small vocabulary: words, letters, digits and punctuation, each with and without a space before it. `symbols` says
-    whether it has symbols for placeholders; otherwise stand-ins are names and digits."""
+    """A small vocabulary: words, letters, digits and punctuation, each with and without a space
+    before it. `symbols` says whether it has symbols for placeholders; otherwise stand-ins are names
+    and digits."""
 
     joint = True
 
     def __init__(self, symbols: bool) -> None:
         words = [*WORDS, *([] if symbols else NAMES), "chat", "Haus", "s", "ii"]
-        alone = [*LETTERS, *"0123456789", *PUNCTUATION, "\u2047", "\ufffd", *(SYMBOLS_OF_MODELS if symbols else ())]
+        alone = [
+            *LETTERS,
+            *"0123456789",
+            *PUNCTUATION,
+            "\u2047",
+            "\ufffd",
+            *(SYMBOLS_OF_MODELS if symbols else ()),
+        ]
         alone = list(dict.fromkeys([*words, *alone]))
         self._pieces = ["<unk>", "</s>", SPACE, *alone, *[SPACE + piece for piece in alone]]
         self._ids = {piece: id for id, piece in enumerate(self._pieces)}
-        self._parts = re.compile("|".join(map(re.escape, sorted(alone, key=len, reverse=True))) + r"|\S")
+        self._parts = re.compile(
+            "|".join(map(re.escape, sorted(alone, key=len, reverse=True))) + r"|\S"
+        )
         self.size = len(self._pieces)
         self.punctuation = [self._ids[sign] for sign in PUNCTUATION]
         self.copied = frozenset(
@@ -47,21 +58,35 @@ class HostileTokenizer(FakeTokenizer):
         )
 
     def encode(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> Encoding:
         found = list(self._parts.finditer(text))
-        pieces = [(SPACE if text[: part.start()][-1:] in ("", " ") else "") + part[0] for part in found]
+        pieces = [
+            (SPACE if text[: part.start()][-1:] in ("", " ") else "") + part[0] for part in found
+        ]
         ids = [self._ids.get(piece, UNKNOWN) for piece in pieces]
         size = len(text)
-        return Encoding((*ids, EOS), (*pieces, "</s>"), (*[part.span() for part in found], (size, size)))
+        return Encoding(
+            (*ids, EOS), (*pieces, "</s>"), (*[part.span() for part in found], (size, size))
+        )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+        self,
+        text: str,
+        target_language: str | None = None,
+        source_language: str | None = None,
+        symbol: str = "",
     ) -> tuple[int, ...]:
         known = self._ids
         return (*[known.get(part, UNKNOWN) for part in self._parts.findall(text)], EOS)
 
-    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+    def symbol_of(
+        self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]
+    ) -> str:
         return ""
 
     def may_spell(self, ids: Iterable[int]) -> bool:
@@ -119,7 +144,9 @@ class HostileTokenizer(FakeTokenizer):
 SYMBOLS, NAMED = HostileTokenizer(True), HostileTokenizer(False)
 
 
-def hostile_tokens(chance: random.Random, tokenizer: HostileTokenizer, read: Sequence[int]) -> list[int]:
+def hostile_tokens(
+    chance: random.Random, tokenizer: HostileTokenizer, read: Sequence[int]
+) -> list[int]:
     """Returns what the model writes for the tokens that it read."""
     source = [id for id in read if id > EOS]
     plan = chance.random()
@@ -166,7 +193,8 @@ def hostile_tokens(chance: random.Random, tokenizer: HostileTokenizer, read: Seq
 
 
 class HostileEngine(FakeEngine):
-    """Answers as the hostile model, and aligns words at random. The answer for a sentence depends on `seed`."""
+    """Answers as the hostile model, and aligns words at random. The answer for a sentence depends
+    on `seed`."""
 
     def __init__(self, tokenizer: HostileTokenizer, seed: int = 0) -> None:
         super().__init__()
@@ -179,7 +207,9 @@ class HostileEngine(FakeEngine):
         for _ in range(options.hypotheses):
             tokens = options.target
             if tokens is None:
-                tokens = (*options.prefix, *hostile_tokens(chance, self._tokenizer, ids))[: options.max_length]
+                tokens = (*options.prefix, *hostile_tokens(chance, self._tokenizer, ids))[
+                    : options.max_length
+                ]
             scores = (-0.01,) * (len(tokens) + 1)
             hypotheses.append(Hypothesis(tuple(tokens), scores, sum(scores), "stop"))
         return JobResult(0, tuple(hypotheses), Timings(0, 0, 0, 0), len(hypotheses[0].tokens) + 1)

@@ -1,4 +1,5 @@
-"""Drives a Scheduler as a worker does, in simulated time: a step costs a constant and a part per row."""
+"""Drives a Scheduler as a worker does, in simulated time: a step costs a constant and a part per
+row."""
 
 from __future__ import annotations
 
@@ -13,18 +14,20 @@ from server.engine.worker.scheduler import Scheduler
 from server.engine.worker.sequence import Sequence
 
 _STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS, _LOOK_SECONDS = 0.001, 0.00025, 0.003, 0.003
-"""Costs of a step, of a row in it, of encoding a sentence, and of a look, about those of one core."""
+"""Costs of a step, of a row in it, of encoding a sentence, and of a look, about those of one
+core."""
 _MULTI_STEPS = 4
 """Steps of a call without documents; documents have beams, which advance one step at a time."""
 HOG = "hog"
 _SHORTEST, _VARIETY = 10, 11
-"""Sentences have from _SHORTEST to _SHORTEST + _VARIETY - 1 source tokens, and take as many steps."""
+"""Sentences have from _SHORTEST to _SHORTEST + _VARIETY - 1 source tokens, and take as many
+steps."""
 
 
 class SimulatedWorker:
-    """A model with `slots` slots. `now` is the time in seconds, `latencies` are the seconds of the interactive sentences
-    that were answered, `documents` and `hog` count sentences that are not answered. A `marked` sentence is answered after a
-    look at its translation."""
+    """A model with `slots` slots. `now` is the time in seconds, `latencies` are the seconds of the
+    interactive sentences that were answered, `documents` and `hog` count sentences that are not
+    answered. A `marked` sentence is answered after a look at its translation."""
 
     def __init__(self, slots: int = 64, *, marked: bool = False) -> None:
         self._marked = marked
@@ -57,25 +60,40 @@ class SimulatedWorker:
 
     def _add_look(self, client: str, priority: int = 0) -> int:
         id = next(self._ids)
-        job = Job(id, "m", (4,) * 12, DecodingOptions(target=(5,) * 12), priority, client, look=Look(ALIGNMENT))
+        job = Job(
+            id,
+            "m",
+            (4,) * 12,
+            DecodingOptions(target=(5,) * 12),
+            priority,
+            client,
+            look=Look(ALIGNMENT),
+        )
         self._scheduler.add(job, self.now)
         return id
 
     def run(self, clients: int = 0, seconds: float = math.inf, beam: int = 1) -> None:
-        """Runs for `seconds`, or until the documents that wait are answered. Each of the clients sends a sentence after each
-        answer; those of an earlier call that are more stop after their answer."""
+        """Runs for `seconds`, or until the documents that wait are answered. Each of the clients
+        sends a sentence after each answer; those of an earlier call that are more stop after their
+        answer."""
         names, end = {str(number) for number in range(clients)}, self.now + seconds
         for client in sorted(names - self._waiting_clients):
             self._add(beam, client)
         documents = self.documents > 0
-        while self.now < end and self.documents >= documents and (self.documents or self._waiting_clients):
+        while (
+            self.now < end
+            and self.documents >= documents
+            and (self.documents or self._waiting_clients)
+        ):
             for client in self._step(self._scheduler.schedule()) & names:
                 self._add(beam, client)
 
     def _add(self, beam: int, client: str, priority: int = 0) -> None:
         id = next(self._ids)
         source = (4,) * (_SHORTEST + 5 * id % _VARIETY)
-        self._scheduler.add(Job(id, "m", source, DecodingOptions(beam_size=beam), priority, client), self.now)
+        self._scheduler.add(
+            Job(id, "m", source, DecodingOptions(beam_size=beam), priority, client), self.now
+        )
         if not priority and client != HOG:
             self._waiting_clients.add(client)
 
@@ -96,7 +114,9 @@ class SimulatedWorker:
                 self.now += seconds
                 self._scheduler.record_prefill(admitted, seconds)
             steps = 1 if any(sequence.kind.document for sequence in decoding) else _MULTI_STEPS
-            seconds = steps * (_STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding))
+            seconds = steps * (
+                _STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding)
+            )
             self.now += seconds
             self._scheduler.record_step(decoding, seconds, steps)
             ended = [sequence for sequence in decoding if self._advance(sequence, steps)]

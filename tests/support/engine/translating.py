@@ -13,14 +13,24 @@ from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 
 def translated(
-    engine: FakeEngine, text: str, source: str, target: str, catalog: ModelCatalog | None = None, **fields: Any
+    engine: FakeEngine,
+    text: str,
+    source: str,
+    target: str,
+    catalog: ModelCatalog | None = None,
+    **fields: Any,
 ) -> Translation:
     """Returns the translation of a text. `fields` are those of the request."""
     return measured(engine, text, source, target, catalog, **fields)[0]
 
 
 def measured(
-    engine: FakeEngine, text: str, source: str, target: str, catalog: ModelCatalog | None = None, **fields: Any
+    engine: FakeEngine,
+    text: str,
+    source: str,
+    target: str,
+    catalog: ModelCatalog | None = None,
+    **fields: Any,
 ) -> tuple[Translation, str]:
     """Returns the translation of a text and the metrics after it."""
 

@@ -39,20 +39,33 @@ def supported(changes: dict[str, Any]) -> bool:
     return unsupported(ModelConfig(vocab_size=200, **{**SHAPE, **changes})) is None
 
 
-SHAPE = {"d_model": 64, "heads": 2, "d_ff": 96, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
+SHAPE = {
+    "d_model": 64,
+    "heads": 2,
+    "d_ff": 96,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "max_length": 64,
+}
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: changes for name, changes in random_models.VARIANTS.items() if supported(changes)},
     "odd vocabulary": {"vocab_size": 67, "output_bias": True},
     "many narrow heads": {"heads": 4, "d_ff": 16},
     "one wide head": {"heads": 1, "d_model": 128, "encoder_layers": 1},
     "heads of 96": {"heads": 2, "d_model": 192, "decoder_layers": 1},
-    "deep recurrence with heads of 48": {"recurrence": "ssru", "norm": "pre", "d_model": 96, "decoder_layers": 4},
+    "deep recurrence with heads of 48": {
+        "recurrence": "ssru",
+        "norm": "pre",
+        "d_model": 96,
+        "decoder_layers": 4,
+    },
     "large epsilon, deep decoder": {"norm_epsilon": 1e-3, "decoder_layers": 4},
 }
 
 
 def tiny(**changes: Any) -> Transformer:
-    """Returns a random Transformer whose norm weights and biases differ from their initial values."""
+    """Returns a random Transformer whose norm weights and biases differ from their initial
+    values."""
     torch.manual_seed(7)
     transformer = Transformer(ModelConfig(**{"vocab_size": 200, **SHAPE, **changes})).eval()
     with torch.no_grad():
@@ -87,8 +100,11 @@ def cpu_backend(
     )
 
 
-def torch_backend(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
-    """Returns a torch backend with the same weights, for int8 with the rounding of the CPU backend."""
+def torch_backend(
+    transformer: Transformer, precision: Precision, *, slots: int = 16
+) -> TorchBackend:
+    """Returns a torch backend with the same weights, for int8 with the rounding of the CPU
+    backend."""
     return TorchBackend(rounded(transformer) if precision == "int8" else transformer, slots)
 
 
@@ -101,7 +117,8 @@ class _Rounded(Transformer):
 
 @torch.no_grad()
 def rounded(transformer: Transformer) -> Transformer:
-    """Returns a copy with the integers and the corrected biases of the CPU backend; keys and values stay float32."""
+    """Returns a copy with the integers and the corrected biases of the CPU backend; keys and values
+    stay float32."""
     config = transformer.config
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
     corrected, _ = for_int8(config, tensors, position_table(config, tensors))
@@ -111,7 +128,9 @@ def rounded(transformer: Transformer) -> Transformer:
         if isinstance(module, nn.Linear):
             module.forward = partial(_int8_linear, module)
         elif isinstance(module, nn.Embedding) and not name.endswith("positions"):
-            integers, scales = _integers(module.weight, torch.from_numpy(row_ranges(module.weight.numpy()))[:, None])
+            integers, scales = _integers(
+                module.weight, torch.from_numpy(row_ranges(module.weight.numpy()))[:, None]
+            )
             module.weight.copy_(integers * scales)
     return copy.eval()
 
@@ -124,12 +143,15 @@ def _int8_linear(linear: nn.Linear, x: Tensor) -> Tensor:
 def _int8_product(x: Tensor, weight: Tensor) -> Tensor:
     """x (..., K), weight (N, K) -> (..., N): the exact product of the integers of both."""
     rows, scales = _integers(x, x.abs().amax(-1, keepdim=True))
-    columns, ranges = _integers(weight, torch.from_numpy(row_ranges(weight.detach().numpy()))[:, None])
+    columns, ranges = _integers(
+        weight, torch.from_numpy(row_ranges(weight.detach().numpy()))[:, None]
+    )
     return (rows.double() @ columns.double().T).float() * (scales * ranges.T)
 
 
 def _integers(x: Tensor, ranges: Tensor) -> tuple[Tensor, Tensor]:
-    """The rounding rule of csrc/kernels/simd.h: rows x (..., K), ranges (..., 1) -> integers and scales (..., 1)."""
+    """The rounding rule of csrc/kernels/simd.h: rows x (..., K), ranges (..., 1) -> integers and
+    scales (..., 1)."""
     inverse = torch.where(ranges > 0, 127.0 / ranges, torch.zeros_like(ranges))
     return (x * inverse).round().clamp(-127, 127), ranges / 127.0
 
@@ -152,22 +174,37 @@ def decode(
     """Returns the output of each teacher-forced step; all rows are decoded in one batch."""
     backend.prefill(sources, slots)
     steps = len(targets[0])
-    outputs = [backend.step(slots, [row[i] for row in targets], candidates, [-1] * len(slots)) for i in range(steps)]
+    outputs = [
+        backend.step(slots, [row[i] for row in targets], candidates, [-1] * len(slots))
+        for i in range(steps)
+    ]
     backend.free(slots)
     return outputs
 
 
 def check_targets_do_not_depend_on_the_batch(precision: Precision) -> None:
-    """Checks that 200 sentences have equal targets when decoded alone, together and in another order."""
+    """Checks that 200 sentences have equal targets when decoded alone, together and in another
+    order."""
     transformer = tiny()
     config = transformer.config
     random = np.random.default_rng(11)
     sources = sentences(config, random.integers(1, 40, size=200).tolist())
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    bounds = {
+        "start": config.decoder_start_id,
+        "end": config.eos_id,
+        "max_length": config.max_length,
+    }
     options = DecodingOptions(max_length=12)
-    together = translate(cpu_backend(transformer, precision, slots=64, threads=2), sources, options, **bounds)
+    together = translate(
+        cpu_backend(transformer, precision, slots=64, threads=2), sources, options, **bounds
+    )
     order = random.permutation(200).tolist()
-    shuffled = translate(cpu_backend(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
+    shuffled = translate(
+        cpu_backend(transformer, precision, slots=48),
+        [sources[i] for i in order],
+        options,
+        **bounds,
+    )
     alone = cpu_backend(transformer, precision, slots=1)
     assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
     assert [together[i] for i in order] == shuffled

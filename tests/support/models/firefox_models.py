@@ -1,5 +1,5 @@
-"""Random models in the layout of Firefox (Bergamot): Marian's binary format with int8 or float32 tensors, and a
-SentencePiece model of random text."""
+"""Random models in the layout of Firefox (Bergamot): Marian's binary format with int8 or float32
+tensors, and a SentencePiece model of random text."""
 
 from __future__ import annotations
 
@@ -38,15 +38,24 @@ def random_firefox(
     size: int = 200,
     **changes: Any,
 ) -> Transformer:
-    """Returns a random Transformer with SSRU decoder layers and saves it as Firefox's files of English and German."""
+    """Returns a random Transformer with SSRU decoder layers and saves it as Firefox's files of
+    English and German."""
     folder.mkdir(parents=True, exist_ok=True)
     special = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
     names = ["vocab.ende.spm"] if vocabularies == 1 else ["srcvocab.ende.spm", "trgvocab.ende.spm"]
     sizes = [
-        len(train_sentencepiece(folder / name, seed + i, size - 7 * i, **special)) + 2 for i, name in enumerate(names)
+        len(train_sentencepiece(folder / name, seed + i, size - 7 * i, **special)) + 2
+        for i, name in enumerate(names)
     ]
     torch.manual_seed(seed)
-    shape = {"d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 512}
+    shape = {
+        "d_model": 32,
+        "heads": 4,
+        "d_ff": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "max_length": 512,
+    }
     config = ModelConfig(
         **{**shape, **changes}, vocab_size=sizes[-1], source_vocab_size=None if vocabularies == 1 else sizes[0],
         tied_embeddings=vocabularies == 1, recurrence="ssru", positions="learned", norm_epsilon=1e-6, output_bias=True,
@@ -59,29 +68,39 @@ def random_firefox(
     return transformer
 
 
-def write_firefox(file: Path, transformer: Transformer, precision: Precision, **options: Any) -> None:
-    """Writes the weights to a model file of Marian's binary format, with the training options of Mozilla's models."""
+def write_firefox(
+    file: Path, transformer: Transformer, precision: Precision, **options: Any
+) -> None:
+    """Writes the weights to a model file of Marian's binary format, with the training options of
+    Mozilla's models."""
     items: list[tuple[str, str, tuple[int, ...], bytes]] = []
     for name, array in marian_arrays(transformer).items():
         if precision == "int8" and min(array.shape) > 1:
-            items.append((name, "int8", array.shape, _quantized(array, transposed="Wemb" not in name)))
+            items.append(
+                (name, "int8", array.shape, _quantized(array, transposed="Wemb" not in name))
+            )
             alpha = np.float32(127 / 6)  # of activations: Marian measures it on text
             items.append((f"{name}_QuantMultA", "float32", (1, 1), alpha.tobytes()))
         else:
             items.append((name, "float32", array.shape, array.tobytes()))
-    text = marian_options(transformer, **{"tied-embeddings": not transformer.config.tied_embeddings}, **options)
+    text = marian_options(
+        transformer, **{"tied-embeddings": not transformer.config.tied_embeddings}, **options
+    )
     items.append(("special:model.yml", "bytes", (len(text),), text))
     file.write_bytes(binary_file(items))
 
 
 def _quantized(matrix: NDArray[np.float32], *, transposed: bool) -> bytes:
     multiplier = np.float32(127) / np.abs(matrix).max()
-    integers = np.rint((matrix.T if transposed else matrix) * multiplier).clip(-127, 127).astype(np.int8)
+    integers = (
+        np.rint((matrix.T if transposed else matrix) * multiplier).clip(-127, 127).astype(np.int8)
+    )
     return integers.tobytes() + np.float32(multiplier).tobytes()
 
 
 def binary_file(items: list[tuple[str, str, tuple[int, ...], bytes]]) -> bytes:
-    """Returns a file of Marian's binary format with items (name, type, shape, data), padded to 256 bytes each."""
+    """Returns a file of Marian's binary format with items (name, type, shape, data), padded to 256
+    bytes each."""
     padded = [data + bytes(-len(data) % _ALIGNMENT) for *_, data in items]
     head = struct.pack("<QQ", 1, len(items))
     for (name, kind, shape, _), data in zip(items, padded, strict=True):
@@ -93,10 +112,15 @@ def binary_file(items: list[tuple[str, str, tuple[int, ...], bytes]]) -> bytes:
 
 
 def trained_firefox(
-    folder: Path, *, precision: Precision = "int8", vocabularies: int = 1, steps: int = 120, **changes: Any
+    folder: Path,
+    *,
+    precision: Precision = "int8",
+    vocabularies: int = 1,
+    steps: int = 120,
+    **changes: Any,
 ) -> Transformer:
-    """Saves a model that was trained for some steps on made-up text (`made_up_text(4, 1000)`), in both precisions: the
-    model file of the other one is `other.bin`."""
+    """Saves a model that was trained for some steps on made-up text (`made_up_text(4, 1000)`), in
+    both precisions: the model file of the other one is `other.bin`."""
     shape = {"d_model": 64, "dropout": 0.0, **changes}
     made = random_firefox(folder, 4, vocabularies=vocabularies, size=400, **shape)
     torch.manual_seed(1)
@@ -114,14 +138,20 @@ def trained_firefox(
     return transformer
 
 
-def train(transformer: Transformer, sources: list[list[int]], steps: int, seed: int = 0) -> Transformer:
-    """Trains a model to write a fixed substitute for each source token, so that its targets end and depend on the
-    sources. The substitutes are other tokens of the target vocabulary."""
+def train(
+    transformer: Transformer, sources: list[list[int]], steps: int, seed: int = 0
+) -> Transformer:
+    """Trains a model to write a fixed substitute for each source token, so that its targets end and
+    depend on the sources. The substitutes are other tokens of the target vocabulary."""
     config = transformer.config
     chance = np.random.default_rng(seed)
-    substitutes = torch.from_numpy(chance.integers(2, config.vocab_size, config.source_vocab_size or config.vocab_size))
+    substitutes = torch.from_numpy(
+        chance.integers(2, config.vocab_size, config.source_vocab_size or config.vocab_size)
+    )
     substitutes[config.eos_id] = config.eos_id
-    optimizer = torch.optim.Adam([p for n, p in transformer.named_parameters() if n != "positions.weight"], lr=3e-3)
+    optimizer = torch.optim.Adam(
+        [p for n, p in transformer.named_parameters() if n != "positions.weight"], lr=3e-3
+    )
     transformer.train()
     for step in range(steps):
         for group in optimizer.param_groups:

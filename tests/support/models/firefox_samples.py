@@ -1,4 +1,5 @@
-"""Small trained models of Firefox in both formats, with texts, for comparisons with other engines."""
+"""Small trained models of Firefox in both formats, with texts, for comparisons with other
+engines."""
 
 from __future__ import annotations
 
@@ -41,16 +42,25 @@ class Sample:
 
 
 def trained_sample(path: Path, shape: str) -> Sample:
-    """Trains a model of one of SHAPES for some seconds, because targets of random weights hardly depend on their sources."""
+    """Trains a model of one of SHAPES for some seconds, because targets of random weights hardly
+    depend on their sources."""
     trained_firefox(path / "ende", precision="float32", steps=200, **SHAPES[shape])
     folder = import_model(path / "ende", path / "weights")
     # Bergamot splits texts at sentence ends; these have none.
-    return Sample(path / "ende", folder, [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]])
+    return Sample(
+        path / "ende",
+        folder,
+        [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]],
+    )
 
 
 def targets(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
-    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in a batch."""
+    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in
+    a batch."""
     tokenizer = sample.folder.load_tokenizer()
     sources = [tokenizer.encode_ids(text) for text in sample.texts]
     longest = 2 * max(map(len, sources))
-    return [best for best, *_ in hypotheses(sample.folder, sources, backend, max_length=longest, **options)]
+    return [
+        best
+        for best, *_ in hypotheses(sample.folder, sources, backend, max_length=longest, **options)
+    ]

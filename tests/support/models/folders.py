@@ -1,4 +1,5 @@
-"""Model folders, and their translations by our search, as token ids and as pieces, for comparisons with other libraries."""
+"""Model folders, and their translations by our search, as token ids and as pieces, for comparisons
+with other libraries."""
 
 from __future__ import annotations
 
@@ -17,13 +18,25 @@ from model.search.options import DecodingOptions, Hypothesis
 
 
 def new_folder(path: Path, config: ModelConfig, **fields: Any) -> ModelFolder:
-    """Returns a folder for a model from English to German. `fields` are other values of its config.json."""
-    described = {"name": "tiny", "pairs": (("en", "de"),), "tags": {}, "license": "MIT", "origin": "random weights"}
-    return ModelFolder(path=path, model=config, **{"tokenizer": TokenizerFiles(), **described, **fields})
+    """Returns a folder for a model from English to German. `fields` are other values of its
+    config.json."""
+    described = {
+        "name": "tiny",
+        "pairs": (("en", "de"),),
+        "tags": {},
+        "license": "MIT",
+        "origin": "random weights",
+    }
+    return ModelFolder(
+        path=path, model=config, **{"tokenizer": TokenizerFiles(), **described, **fields}
+    )
 
 
 def hypotheses(
-    folder: ModelFolder, sources: Sequence[Sequence[int]], backend: Backend | None = None, **options: Any
+    folder: ModelFolder,
+    sources: Sequence[Sequence[int]],
+    backend: Backend | None = None,
+    **options: Any,
 ) -> list[tuple[Hypothesis, ...]]:
     """Returns the hypotheses of each source, by PyTorch without `backend`."""
     return translate(
@@ -37,14 +50,17 @@ def hypotheses(
     )
 
 
-def target_pieces(folder: ModelFolder, sources: Sequence[Sequence[int]], **options: Any) -> list[list[str]]:
+def target_pieces(
+    folder: ModelFolder, sources: Sequence[Sequence[int]], **options: Any
+) -> list[list[str]]:
     """Returns the pieces of the best target of each source."""
     pieces = folder_pieces(folder)[1]
     return [[pieces[i] for i in best.tokens] for best, *_ in hypotheses(folder, sources, **options)]
 
 
 def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
-    """Converts source ids to the pieces that the exported model reads: CTranslate2 adds start and end."""
+    """Converts source ids to the pieces that the exported model reads: CTranslate2 adds start and
+    end."""
     source, _ = folder_pieces(folder)
     files = folder.tokenizer
     return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]

@@ -1,4 +1,5 @@
-"""Random Marian models in the layouts of Hugging Face and Marian, with SentencePiece models of random text."""
+"""Random Marian models in the layouts of Hugging Face and Marian, with SentencePiece models of
+random text."""
 
 from __future__ import annotations
 
@@ -26,11 +27,21 @@ OUR_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
 
 
 def made_up_text(seed: int, lines: int = 400) -> list[str]:
-    """Returns sentences of random words in several scripts, with digits, punctuation and double spaces."""
+    """Returns sentences of random words in several scripts, with digits, punctuation and double
+    spaces."""
     chance = random.Random(seed)
-    alphabets = ("abcdefghijklmnopqrstuvwxyz", "äöüßéèçñåø", "абвгдежзийклмнопрст", "αβγδεζηθικλ", "東京都北海道日本語")
+    alphabets = (
+        "abcdefghijklmnopqrstuvwxyz",
+        "äöüßéèçñåø",
+        "абвгдежзийклмнопрст",
+        "αβγδεζηθικλ",
+        "東京都北海道日本語",
+    )
     words = [
-        "".join(chance.choice(chance.choices(alphabets, (12, 2, 2, 1, 1))[0]) for _ in range(chance.randint(1, 8)))
+        "".join(
+            chance.choice(chance.choices(alphabets, (12, 2, 2, 1, 1))[0])
+            for _ in range(chance.randint(1, 8))
+        )
         for _ in range(250)
     ]
     ends = [".", "?", "!", "...", ",", " –", "»"]
@@ -45,7 +56,8 @@ def made_up_text(seed: int, lines: int = 400) -> list[str]:
 
 
 def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) -> list[str]:
-    """Writes a SentencePiece model of random text to `file` and returns the pieces without the special ones."""
+    """Writes a SentencePiece model of random text to `file` and returns the pieces without the
+    special ones."""
     file.write_bytes(_trained(seed, size, json.dumps(options)))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
@@ -67,7 +79,8 @@ def _trained(seed: int, size: int, options: str) -> bytes:
 
 
 def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:
-    """Returns piece -> id. Special pieces have the given ids; the other pieces fill the remaining ids in order."""
+    """Returns piece -> id. Special pieces have the given ids; the other pieces fill the remaining
+    ids in order."""
     rest = iter(dict.fromkeys(pieces))
     at = {i: piece for piece, i in ids.items()}
     size = len(dict.fromkeys(pieces)) + len(ids)
@@ -77,8 +90,9 @@ def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:
 def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
     """Returns a random MarianMTModel and saves it to `folder` in the layout of OPUS-MT.
 
-    `special` gives the ids of </s>, <unk> and <pad>. `untied` adds a separate target vocabulary. `tags` are language
-    tags to add to the vocabulary. `pad_bias` is the output bias of padding; `generation` has settings of generation.
+    `special` gives the ids of </s>, <unk> and <pad>. `untied` adds a separate target vocabulary.
+    `tags` are language tags to add to the vocabulary. `pad_bias` is the output bias of padding;
+    `generation` has settings of generation.
     """
     transformers = pytest.importorskip("transformers")
     special = changes.pop("special", {"</s>": 0, "<unk>": 1, "<pad>": None})
@@ -152,16 +166,20 @@ def split_into_shards(folder: Path) -> None:
     placed = {name: f"model-{1 + i % 2:05d}-of-00002.safetensors" for i, name in enumerate(tensors)}
     for file in set(placed.values()):
         save_file({name: tensors[name] for name in tensors if placed[name] == file}, folder / file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": placed})
+    )
 
 
 def _sharpen(model: Any, pad: int, eos: int) -> None:
-    """Sharpens the weights. Padding gets a zero embedding and a probability near zero; the end of sentence gets a high
-    probability."""
+    """Sharpens the weights. Padding gets a zero embedding and a probability near zero; the end of
+    sentence gets a high probability."""
     sharpen(model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "embed_positions" not in name and ("embed" in name or "shared" in name or "lm_head" in name):
+            if "embed_positions" not in name and (
+                "embed" in name or "shared" in name or "lm_head" in name
+            ):
                 parameter[pad] = 0
         model.model.decoder.layers[-1].final_layer_norm.weight.mul_(2.0)
         model.final_logits_bias.normal_(std=0.5)
@@ -170,7 +188,8 @@ def _sharpen(model: Any, pad: int, eos: int) -> None:
 
 
 def sharpen(model: Any) -> None:
-    """Replaces the weights by random ones with a larger spread, so that targets depend on the sources."""
+    """Replaces the weights by random ones with a larger spread, so that targets depend on the
+    sources."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             width = parameter.shape[-1] ** -0.5
@@ -185,11 +204,15 @@ def sharpen(model: Any) -> None:
                 torch.nn.init.normal_(parameter, std=0.1)
 
 
-def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()) -> list[list[int]]:
+def random_sources(
+    count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()
+) -> list[list[int]]:
     """Returns random sources of 1 to 14 tokens followed by the end of sentence."""
     chance = random.Random(seed)
     usable = [i for i in range(size) if i not in (end, *avoid)]
-    return [[*(chance.choice(usable) for _ in range(chance.randint(1, 14))), end] for _ in range(count)]
+    return [
+        [*(chance.choice(usable) for _ in range(chance.randint(1, 14))), end] for _ in range(count)
+    ]
 
 
 def random_marian(
@@ -197,15 +220,19 @@ def random_marian(
 ) -> Transformer:
     """Returns a random Transformer and saves it in the layout of Marian.
 
-    The folder contains model.npz, decoder.yml, vocabularies and SentencePiece models. `tied_output` ties the output
-    projection to the target embedding; the source embedding is separate.
+    The folder contains model.npz, decoder.yml, vocabularies and SentencePiece models. `tied_output`
+    ties the output projection to the target embedding; the source embedding is separate.
     """
     folder.mkdir(parents=True, exist_ok=True)
     source_pieces = train_sentencepiece(folder / "source.spm", seed=seed + 1)
     target_pieces = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
     shared = [*source_pieces, *target_pieces]
-    source = vocabulary_with(shared if vocabularies == 1 else source_pieces, {"</s>": 0, "<unk>": 1})
-    target = source if vocabularies == 1 else vocabulary_with(target_pieces, {"</s>": 5, "<unk>": 2})
+    source = vocabulary_with(
+        shared if vocabularies == 1 else source_pieces, {"</s>": 0, "<unk>": 1}
+    )
+    target = (
+        source if vocabularies == 1 else vocabulary_with(target_pieces, {"</s>": 5, "<unk>": 2})
+    )
     end = target["</s>"]
     torch.manual_seed(seed)
     settings = {
@@ -237,14 +264,19 @@ def random_marian(
     write_marian(folder / "model.npz", transformer)
     files = ["vocab.yml", "vocab.yml"] if vocabularies == 1 else ["source.yml", "target.yml"]
     for file, vocabulary in zip(files, (source, target), strict=True):
-        lines = "".join(f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in vocabulary.items())
+        lines = "".join(
+            f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in vocabulary.items()
+        )
         (folder / file).write_text(lines, encoding="utf-8")
-    (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": files, "beam-size": 6}))
+    (folder / "decoder.yml").write_text(
+        yaml.safe_dump({"models": ["model.npz"], "vocabs": files, "beam-size": 6})
+    )
     return transformer
 
 
 def sharpened(transformer: Transformer) -> Transformer:
-    """Scales the weights so that targets depend on the sources and some end before the maximum length."""
+    """Scales the weights so that targets depend on the sources and some end before the maximum
+    length."""
     config = transformer.config
     with torch.no_grad():
         for name, parameter in transformer.named_parameters():
@@ -293,7 +325,10 @@ def marian_options(transformer: Transformer, **options: Any) -> bytes:
 
 def marian_arrays(transformer: Transformer) -> dict[str, NDArray[np.float32]]:
     """Returns the weights by Marian's names."""
-    config, tensors = transformer.config, {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    config, tensors = (
+        transformer.config,
+        {name: tensor.numpy() for name, tensor in transformer.state_dict().items()},
+    )
     arrays = {}
     for part in parts(config):
         weight = tensors[f"{part.ours}.weight"]

@@ -23,7 +23,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "output_bias": True,
         "zero_start_embedding": True,
     },
-    "gelu, learned, unscaled": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
+    "gelu, learned, unscaled": {
+        "activation": "gelu",
+        "positions": "learned",
+        "scale_embeddings": False,
+    },
     "untied": {"tied_embeddings": False},
     "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 61},
     "recurrence": {"recurrence": "ssru", "zero_start_embedding": True},
@@ -55,8 +59,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) -> Transformer:
     """Returns a random Transformer in evaluation mode.
 
-    The weights are scaled so that output distributions are neither uniform nor concentrated on one token, and some
-    targets end before the maximum length.
+    The weights are scaled so that output distributions are neither uniform nor concentrated on one
+    token, and some targets end before the maximum length.
     """
     torch.manual_seed(seed)
     shape = {
@@ -78,18 +82,27 @@ def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) ->
                 parameter.mul_(2.5)
             elif "embedding" in name or "projection" in name:
                 parameter.mul_(1.5)
-        last = transformer.decoder_norm if config.norm == "pre" else transformer.decoder[-1].feed_forward_residual.norm
+        last = (
+            transformer.decoder_norm
+            if config.norm == "pre"
+            else transformer.decoder[-1].feed_forward_residual.norm
+        )
         head = transformer.embedding if config.tied_embeddings else transformer.projection
         last.bias += 1.5 * head.weight[config.eos_id] / head.weight[config.eos_id].norm()
     return transformer
 
 
-def random_ids(config: ModelConfig, count: int, seed: int = 0, longest: int = 14) -> list[list[int]]:
+def random_ids(
+    config: ModelConfig, count: int, seed: int = 0, longest: int = 14
+) -> list[list[int]]:
     """Returns random sources of 1 to `longest` tokens followed by the end of sentence."""
     chance = random.Random(seed)
     size = config.source_vocab_size or config.vocab_size
     usable = [i for i in range(size) if i not in (config.pad_id, config.eos_id)]
-    return [[*(chance.choice(usable) for _ in range(chance.randint(1, longest))), config.eos_id] for _ in range(count)]
+    return [
+        [*(chance.choice(usable) for _ in range(chance.randint(1, longest))), config.eos_id]
+        for _ in range(count)
+    ]
 
 
 def decode(

@@ -16,7 +16,8 @@ END, START = 0, 1
 
 
 class Table:
-    """A backend whose next-token distribution is a function of the previous tokens. It counts the steps."""
+    """A backend whose next-token distribution is a function of the previous tokens. It counts the
+    steps."""
 
     def __init__(self, size: int = 4, slots: int = 8, seed: int = 0) -> None:
         self.size, self.slots, self.seed = size, slots, seed
@@ -28,12 +29,18 @@ class Table:
         return logits - np.log(np.exp(logits).sum())
 
     def prefill(
-        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Any = (), restrictions: Any = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        slots: Sequence[int],
+        masked_heads: Any = (),
+        restrictions: Any = (),
     ) -> None:
         for source, slot in zip(sources, slots, strict=True):
             self.rows[slot] = tuple(source)
 
-    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> StepOutput:
         ids, scores = [], []
         for slot, token, wanted in zip(slots, tokens, forced, strict=True):
             self.steps += 1
@@ -58,15 +65,28 @@ class Table:
     def total(self, source: Sequence[int], tokens: Sequence[int]) -> list[float]:
         """Returns the log-probability of each token of a target of `source`."""
         read = (*source, START)
-        return [float(self.log_probabilities((*read, *tokens[:i]))[token]) for i, token in enumerate(tokens)]
+        return [
+            float(self.log_probabilities((*read, *tokens[:i]))[token])
+            for i, token in enumerate(tokens)
+        ]
 
 
 def search(
-    table: Table, source: Sequence[int] = (2, 3), *, generation: Generation = DEFAULT_GENERATION, **options: Any
+    table: Table,
+    source: Sequence[int] = (2, 3),
+    *,
+    generation: Generation = DEFAULT_GENERATION,
+    **options: Any,
 ) -> tuple[Hypothesis, ...]:
     """Returns the hypotheses of one source."""
     return translate(
-        table, [source], DecodingOptions(**options), start=START, end=END, max_length=60, generation=generation
+        table,
+        [source],
+        DecodingOptions(**options),
+        start=START,
+        end=END,
+        max_length=60,
+        generation=generation,
     )[0]
 
 

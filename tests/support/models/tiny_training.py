@@ -59,11 +59,18 @@ validate_sentences = 8
 def made_sentences(count: int, seed: int) -> list[tuple[str, str]]:
     """Returns English sentences of made-up grammar with their word-for-word translations."""
     pick = random.Random(seed)
-    words = [[pick.randrange(len(ENGLISH)) for _ in range(pick.randint(2, 7))] for _ in range(count)]
-    return [(" ".join(ENGLISH[i] for i in line) + ".", " ".join(GERMAN[i] for i in line) + ".") for line in words]
+    words = [
+        [pick.randrange(len(ENGLISH)) for _ in range(pick.randint(2, 7))] for _ in range(count)
+    ]
+    return [
+        (" ".join(ENGLISH[i] for i in line) + ".", " ".join(GERMAN[i] for i in line) + ".")
+        for line in words
+    ]
 
 
-def tiny_recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", steps: int = 6) -> Recipe:
+def tiny_recipe(
+    folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", steps: int = 6
+) -> Recipe:
     """Writes a recipe for the text files in `folder` there, and returns it."""
     text = _RECIPE.format(
         train=folder / "train.en-de.tsv",
@@ -91,7 +98,8 @@ def made_recipe(align: int = 1, **data: Any) -> Recipe:
 
 
 def random_shard(groups: dict[str, int], seed: int = 1) -> Shard:
-    """Returns a shard with a number of pairs of each group, of 1 to 11 English and 1 to 29 other tokens."""
+    """Returns a shard with a number of pairs of each group, of 1 to 11 English and 1 to 29 other
+    tokens."""
     draw = np.random.default_rng(seed)
     group = np.repeat(np.arange(len(groups)), list(groups.values())).astype(np.uint16)
     lengths = [draw.integers(1, longest, len(group)) for longest in (12, 30)]

@@ -20,8 +20,8 @@ from tests.support.models.folders import hypotheses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`path` is the folder of transformers, which writes `start_tokens` before a target; targets begin with `first_token` and
-    have at most `limit` further tokens."""
+    """`path` is the folder of transformers, which writes `start_tokens` before a target; targets
+    begin with `first_token` and have at most `limit` further tokens."""
 
     path: Path
     theirs: Any
@@ -35,11 +35,16 @@ class Pair:
     def targets(self, sequences: torch.Tensor) -> list[list[int]]:
         """Returns generated ids without the start tokens and without the end and the padding."""
         ends = (self.theirs.config.eos_token_id, self.theirs.config.pad_token_id)
-        return [list(takewhile(lambda i: i not in ends, ids[self.start_tokens :])) for ids in sequences.tolist()]
+        return [
+            list(takewhile(lambda i: i not in ends, ids[self.start_tokens :]))
+            for ids in sequences.tolist()
+        ]
 
     def padded(self, cases: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the ids and the mask of the first sources, (B, S) each."""
-        return pad_ids(self.sources[:cases], int(self.theirs.config.pad_token_id), torch.device("cpu"))
+        return pad_ids(
+            self.sources[:cases], int(self.theirs.config.pad_token_id), torch.device("cpu")
+        )
 
     def translate(self, **options: Any) -> list[tuple[Hypothesis, ...]]:
         """Returns our hypotheses."""

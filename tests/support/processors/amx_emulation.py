@@ -1,4 +1,5 @@
-"""The CPU backend with the tile instructions of AMX emulated in plain C++ (processors/amx), for processors without AMX."""
+"""The CPU backend with the tile instructions of AMX emulated in plain C++ (processors/amx), for
+processors without AMX."""
 
 from __future__ import annotations
 
@@ -15,14 +16,20 @@ CACHE = Path.home() / ".cache" / "attentive-tests"
 
 
 def emulated_library() -> Path:
-    """Returns the library, compiled if necessary. Raises CpuBackendUnavailable without AVX2 or a compiler."""
+    """Returns the library, compiled if necessary. Raises CpuBackendUnavailable without AVX2 or a
+    compiler."""
     least = available("avx2")[0]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(FOLDER.iterdir()))).hexdigest()
+    digest = hashlib.sha256(
+        b"".join(path.read_bytes() for path in sorted(FOLDER.iterdir()))
+    ).hexdigest()
     flags = (
         *least.compiler_flags, "-O1", "-DATTENTIVE_EMULATED_TILES", f"-DATTENTIVE_EMULATION=0x{digest[:8]}",
         f"-I{FOLDER}", f"-I{build.SOURCES}",
     )  # fmt: skip
     name = build.library_name(InstructionSet("amx", least.cpu_flags, flags))
-    units = [*(path for path in build.source_files() if path.suffix == ".cpp"), FOLDER / "emulated_gemm.cpp"]
+    units = [
+        *(path for path in build.source_files() if path.suffix == ".cpp"),
+        FOLDER / "emulated_gemm.cpp",
+    ]
     with build.locked(CACHE):
         return build.compiled(CACHE / name, [*build.FLAGS, *flags], units)

@@ -1,4 +1,5 @@
-"""The CPU backend compiled for ARM64 and run by QEMU, in another process that executes the calls of this one."""
+"""The CPU backend compiled for ARM64 and run by QEMU, in another process that executes the calls of
+this one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tests.support.processors.amx_emulation import CACHE
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 CALLS = Path(__file__).parent / "arm" / "remote_calls.cpp"
 PROCESSORS = {"neon-i8mm": "max", "neon-dotprod": "neoverse-n1"}
-"""The processor that QEMU emulates for each instruction set: with the extension, and without i8mm."""
+"""The processor that QEMU emulates for each instruction set: with the extension, and without
+i8mm."""
 
 _FUNCTIONS = (
     "create", "destroy", "linear", "vector", "resolve", "prefill", "restrict", "step", "forced_decode", "read_words",
@@ -34,28 +36,37 @@ _TEXT_BYTES = 256
 
 
 def emulated_program(isa: str) -> Path:
-    """Returns the CPU backend for `isa` as a program, compiled if necessary. Raises CpuBackendUnavailable without the
-    cross compiler or QEMU."""
+    """Returns the CPU backend for `isa` as a program, compiled if necessary. Raises
+    CpuBackendUnavailable without the cross compiler or QEMU."""
     for name in (COMPILER, EMULATOR):
         if shutil.which(name) is None:
             raise CpuBackendUnavailable(f"{name} is not installed.")
     instructions = next(each for each in INSTRUCTION_SETS if each.name == isa)
-    flags = (*(flag for flag in FLAGS if flag not in ("-shared", "-fPIC")), "-static", *instructions.compiler_flags)
+    flags = (
+        *(flag for flag in FLAGS if flag not in ("-shared", "-fPIC")),
+        "-static",
+        *instructions.compiler_flags,
+    )
     sources = [*source_files(), CALLS]
-    digest = hashlib.sha256("\0".join(flags).encode() + b"".join(path.read_bytes() for path in sources)).hexdigest()
+    digest = hashlib.sha256(
+        "\0".join(flags).encode() + b"".join(path.read_bytes() for path in sources)
+    ).hexdigest()
     program = CACHE / f"emulated-{isa}-{digest[:20]}"
     if not program.is_file():
         program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         scratch = program.with_suffix(".new")
         units = [str(path) for path in sources if path.suffix == ".cpp"]
-        subprocess.run([COMPILER, *flags, f"-I{SOURCES}", *units, "-o", str(scratch)], check=True, timeout=600)
+        subprocess.run(
+            [COMPILER, *flags, f"-I{SOURCES}", *units, "-o", str(scratch)], check=True, timeout=600
+        )
         scratch.replace(program)
     return program
 
 
 @contextmanager
 def emulated_processors() -> Iterator[None]:
-    """Lets `bindings.load` run the programs of `emulated_program`, each in one process, until the context ends."""
+    """Lets `bindings.load` run the programs of `emulated_program`, each in one process, until the
+    context ends."""
     load, started = bindings.load, dict[Path, EmulatedLibrary]()
 
     def load_or_start(path: Path) -> Any:
@@ -74,7 +85,8 @@ def emulated_processors() -> Iterator[None]:
 
 
 class EmulatedLibrary:
-    """The C interface in another process, the program of `remote_calls.cpp`: has the functions of a loaded library.
+    """The C interface in another process, the program of `remote_calls.cpp`: has the functions of a
+    loaded library.
 
     Arrays are copied to the process before a call and back after it.
     """
@@ -117,7 +129,11 @@ class EmulatedLibrary:
     def _call(self, name: str, *arguments: Any) -> int:
         shape = self._shapes.get(arguments[0], [])
         sizes = dict(_sizes(name, arguments, shape))
-        names = {i: ctypes.create_string_buffer(each) for i, each in enumerate(arguments) if isinstance(each, bytes)}
+        names = {
+            i: ctypes.create_string_buffer(each)
+            for i, each in enumerate(arguments)
+            if isinstance(each, bytes)
+        }
         buffers: list[tuple[int, int]] = []  # address and size
         words: list[int] = []  # the arguments
         pointers: list[int] = []
@@ -139,10 +155,15 @@ class EmulatedLibrary:
             words += (1, len(buffers) - 1)
         return self._exchange(name, buffers, words, pointers)
 
-    def _exchange(self, name: str, buffers: list[tuple[int, int]], words: list[int], pointers: list[int]) -> int:
+    def _exchange(
+        self, name: str, buffers: list[tuple[int, int]], words: list[int], pointers: list[int]
+    ) -> int:
         head = [_FUNCTIONS.index(name), len(buffers), *(size for _, size in buffers)]
         head += [len(words) // 2, *words, len(pointers) // 3, *pointers]
-        message = [(ctypes.c_int64 * len(head))(*head), *(ctypes.string_at(*buffer) for buffer in buffers)]
+        message = [
+            (ctypes.c_int64 * len(head))(*head),
+            *(ctypes.string_at(*buffer) for buffer in buffers),
+        ]
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"".join(bytes(part) for part in message))
@@ -192,7 +213,15 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
         case "forced_decode":
             struct = _Struct.from_address(a[12])
             rows, masked = struct.queries, {3: heads}
-            values = {1: struct.source, 2: rows, 5: a[6], 8: rows, 9: rows * a[7], 10: rows * a[7], 11: rows}
+            values = {
+                1: struct.source,
+                2: rows,
+                5: a[6],
+                8: rows,
+                9: rows * a[7],
+                10: rows * a[7],
+                11: rows,
+            }
             values[12] = ctypes.sizeof(_Struct) // 4
         case "read_words":
             sizes = (ctypes.c_int32 * (3 * a[1])).from_address(a[2])
@@ -211,10 +240,14 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
 
 
 def _captured(address: int, shape: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields the offset of each pointer in an AttentionCapture, the address and the size in bytes of its array."""
+    """Yields the offset of each pointer in an AttentionCapture, the address and the size in bytes
+    of its array."""
     struct = _Struct.from_address(address)
     source, queries, layers = struct.source, struct.queries, shape[7]
-    rows, keys = (source if struct.kind == 0 else queries), (queries if struct.kind == 1 else source)
+    rows, keys = (
+        (source if struct.kind == 0 else queries),
+        (queries if struct.kind == 1 else source),
+    )
     width = shape[3] // shape[4]
     counts = {
         "encoder": shape[6] * shape[4] * source * source,

@@ -12,11 +12,18 @@ from triton.compiler import ASTSource
 from model.backends.cuda import kernels
 
 
-def compiled(kernel: Any, types: str, constants: dict[str, Any], capability: int, warps: int) -> int:
-    """Returns the size of the code in bytes. `types` are those of the arguments before the constants."""
-    signature = dict(zip(kernel.arg_names, types.split(), strict=False)) | dict.fromkeys(constants, "constexpr")
+def compiled(
+    kernel: Any, types: str, constants: dict[str, Any], capability: int, warps: int
+) -> int:
+    """Returns the size of the code in bytes. `types` are those of the arguments before the
+    constants."""
+    signature = dict(zip(kernel.arg_names, types.split(), strict=False)) | dict.fromkeys(
+        constants, "constexpr"
+    )
     source = ASTSource(kernel, signature, constexprs=constants)
-    found = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
+    found = triton.compile(
+        source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps}
+    )
     return len(found.asm["cubin"])
 
 
@@ -27,9 +34,18 @@ def main(capability: int) -> None:
         attend = f"{p} {p} {p} {p} {p} *i64 *i64 {p} fp32" + 8 * " i32"
         shape = {"width": 64, "block": 32, "padded": 64}
         sizes = [
-            compiled(kernels._attend, attend, {**shape, "writes": writes}, capability, 2) for writes in (True, False)
+            compiled(kernels._attend, attend, {**shape, "writes": writes}, capability, 2)
+            for writes in (True, False)
         ]
-        sizes.append(compiled(kernels._add_norm, 6 * f"{p} " + "fp32", {"width": 512, "padded": 512}, capability, 4))
+        sizes.append(
+            compiled(
+                kernels._add_norm,
+                6 * f"{p} " + "fp32",
+                {"width": 512, "padded": 512},
+                capability,
+                4,
+            )
+        )
         choose = f"{p} *i64 *fp32 *i64 *fp64 i32 i32"
         sizes.append(compiled(kernels._choose, choose, {"block": 4096}, capability, 8))
         sys.stdout.write(f"sm_{capability} {precision}: {sizes} bytes\n")

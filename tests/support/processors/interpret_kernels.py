@@ -1,4 +1,5 @@
-"""Compares the kernels with torch: tests/gpu/test_cuda.py runs it on a GPU, `make kernels` in Triton's interpreter."""
+"""Compares the kernels with torch: tests/gpu/test_cuda.py runs it on a GPU, `make kernels` in
+Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from torch.nn import functional
 from model.backends.cuda.kernels import KERNELS
 
 
-def attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def attention(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
     """Returns attention computed by torch, (B, H * D).
 
     `query` is (B, H * D), `keys` and `values` are (B, H, T, D), `mask` is (B, T).
@@ -35,7 +38,9 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
         every = torch.arange(rows, device=device)
         origins = torch.randint(0, rows, (rows + 1,), device=device)
         found = KERNELS.attend(query, keys, values, lengths, origins[:, None])
-        check_close(found, attention(query, keys[origins[:rows]], values[origins[:rows]], mask), tolerance)
+        check_close(
+            found, attention(query, keys[origins[:rows]], values[origins[:rows]], mask), tolerance
+        )
         places = torch.arange(rows + 1, device=device)[:, None].repeat(1, room)
         common = int(lengths[:rows].min())  # beyond it a row may be writing
         places[:, :common] = torch.randint(0, rows, (rows + 1, common), device=device)
@@ -57,7 +62,11 @@ def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
         total, normed = KERNELS.add_norm(x, added, weight, bias, 1e-5)
         whole = x.float() + added.float()
         check_close(total, whole, tolerance)
-        check_close(normed, functional.layer_norm(whole, (width,), weight.float(), bias.float(), 1e-5), 4 * tolerance)
+        check_close(
+            normed,
+            functional.layer_norm(whole, (width,), weight.float(), bias.float(), 1e-5),
+            4 * tolerance,
+        )
 
 
 def check_choice(device: str, dtype: torch.dtype) -> None:
@@ -71,7 +80,9 @@ def check_choice(device: str, dtype: torch.dtype) -> None:
         for first in (17, 80):
             chosen = KERNELS.choose(logits, forced, barred, tokens)
             assert torch.equal(chosen[:, 0].long(), tokens) and tokens[0] == first
-            check_close(scores.gather(1, tokens[:, None])[:, 0], (scores + barred).max(dim=-1).values, 0.0)
+            check_close(
+                scores.gather(1, tokens[:, None])[:, 0], (scores + barred).max(dim=-1).values, 0.0
+            )
             check_close(chosen[:, 1], (scores + barred).max(dim=-1).values, 1e-4)
             check_close(chosen[:, 2], scores.gather(1, forced[:, None])[:, 0], 1e-4)
             barred[17] = -float("inf")

@@ -25,8 +25,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 class PublishedModels:
-    """Mozilla's list of models on 127.0.0.1, and a folder with the files of one model. A test may change `models`, the list, and
-    `entry`, the model's entry in it, before it reads the `address`."""
+    """Mozilla's list of models on 127.0.0.1, and a folder with the files of one model. A test may
+    change `models`, the list, and `entry`, the model's entry in it, before it reads the
+    `address`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

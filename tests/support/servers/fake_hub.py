@@ -18,9 +18,9 @@ MODEL = "Helsinki-NLP/opus-mt-en-de"
 class FakeHub(ThreadingHTTPServer):
     """Serves the files of `path`. `requests` records (name, first byte) of each download.
 
-    `refusal` is a status and an error code for every request. `spoiled` names a file whose content is wrong, and `cut` one
-    that ends early, `cuts` times. `absent` is a file that the list has and the server lacks, `circle` one that redirects to
-    itself, `model_type` that of the list.
+    `refusal` is a status and an error code for every request. `spoiled` names a file whose content
+    is wrong, and `cut` one that ends early, `cuts` times. `absent` is a file that the list has and
+    the server lacks, `circle` one that redirects to itself, `model_type` that of the list.
     """
 
     daemon_threads = True
@@ -41,8 +41,15 @@ class FakeHub(ThreadingHTTPServer):
         data = file.read_bytes()
         entry: dict[str, Any] = {"rfilename": file.name, "size": len(data)}
         if file.suffix in (".safetensors", ".bin", ".spm"):
-            return entry | {"lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}, "blobId": "0"}
-        return entry | {"blobId": hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()}
+            return entry | {
+                "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)},
+                "blobId": "0",
+            }
+        return entry | {
+            "blobId": hashlib.sha1(
+                b"blob %d\0" % len(data) + data, usedforsecurity=False
+            ).hexdigest()
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):

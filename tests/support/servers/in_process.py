@@ -16,7 +16,9 @@ from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 
 @contextmanager
-def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings: Any) -> Iterator[tuple[str, Server]]:
+def running(
+    engine: FakeEngine, catalog: ModelCatalog | None = None, **settings: Any
+) -> Iterator[tuple[str, Server]]:
     """Runs a server on a free port in a separate thread. Yields its URL and the server."""
     chosen = Settings(port=0, **{"grace_seconds": 10, **settings})
     services = Services(chosen, engine, catalog or fake_catalog())

@@ -1,4 +1,5 @@
-"""A live server for tests: a tiny generated model folder, and the command line in a separate process."""
+"""A live server for tests: a tiny generated model folder, and the command line in a separate
+process."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ from tests.support.servers.ports import free_port
 ROOT = Path(__file__).parents[3]
 START_SECONDS = 120
 """Time limit for the start on a slow machine; a server is usually ready in a few seconds."""
-WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()
+WORDS = (
+    "the a house station where is dog cat walks sleeps in on under green small old train bread "
+    "water friend"
+).split()
 
 
 @cache
@@ -32,7 +36,9 @@ def _tokenizer() -> bytes:
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(" ".join(WORDS[(i * step) % len(WORDS)] for i in range(6)) for step in range(1, 60)),
+        sentence_iterator=(
+            " ".join(WORDS[(i * step) % len(WORDS)] for i in range(6)) for step in range(1, 60)
+        ),
         model_writer=model,
         vocab_size=340,
         hard_vocab_limit=False,
@@ -48,8 +54,8 @@ def _tokenizer() -> bytes:
 
 
 def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
-    """Writes a model folder with random weights, English to German and French. Its translations are random words.
-    `changes` are other values of its configuration."""
+    """Writes a model folder with random weights, English to German and French. Its translations are
+    random words. `changes` are other values of its configuration."""
     import sentencepiece
     import torch
 
@@ -61,8 +67,12 @@ def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
     folder.mkdir(parents=True)
     torch.manual_seed(seed)
     (folder / "tokenizer.model").write_bytes(_tokenizer())
-    size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
-    config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, **changes)
+    size = sentencepiece.SentencePieceProcessor(
+        model_file=str(folder / "tokenizer.model")
+    ).get_piece_size()
+    config = small(
+        size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, **changes
+    )
     pairs, tags = (("en", "de"), ("en", "fr")), {"de": ">>de<<", "fr": ">>fr<<"}
     description = new_folder(folder, config, name=folder.name, pairs=pairs, tags=tags)
     save_model(description, Transformer(config))
@@ -103,10 +113,23 @@ class LiveServer:
 
 @contextmanager
 def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iterator[LiveServer]:
-    """Runs `attentive serve` on a free port and waits until it is ready. It is stopped with SIGTERM."""
+    """Runs `attentive serve` on a free port and waits until it is ready. It is stopped with
+    SIGTERM."""
     port = free_port()
-    command = [sys.executable, "-m", "server", "serve", "--port", str(port), "--weights", str(weights), *arguments]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ATTENTIVE_")}
+    command = [
+        sys.executable,
+        "-m",
+        "server",
+        "serve",
+        "--port",
+        str(port),
+        "--weights",
+        str(weights),
+        *arguments,
+    ]
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("ATTENTIVE_")
+    }
     with log.open("wb") as stream:
         process = subprocess.Popen(command, cwd=ROOT, stderr=stream, env=environment)
     server = LiveServer(f"http://127.0.0.1:{port}", process, log)
@@ -123,7 +146,8 @@ def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iter
 
 
 def wait_until_ready(server: LiveServer) -> None:
-    """Waits until /ready is 200. Raises AssertionError with the log if the server exits or the time limit passes."""
+    """Waits until /ready is 200. Raises AssertionError with the log if the server exits or the time
+    limit passes."""
     deadline = time.monotonic() + START_SECONDS
     last = b""
     while time.monotonic() < deadline and server.process.poll() is None:

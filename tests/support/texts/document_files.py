@@ -23,26 +23,36 @@ CONTAINER = (
     '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
 )
 BOOK = (
-    '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
+    '<package xmlns="http://www.idpf.org/2007/opf"><metadata '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/">'
     "<dc:title>My Book</dc:title><dc:language>en</dc:language></metadata><manifest>"
     '<item href="a%20page.xhtml" media-type="application/xhtml+xml"/><item href="toc.ncx" '
-    'media-type="application/x-dtbncx+xml"/><item href="cover.png" media-type="image/png"/></manifest></package>'
+    'media-type="application/x-dtbncx+xml"/><item href="cover.png" '
+    'media-type="image/png"/></manifest></package>'
 )
 PAGE = (
-    '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">'
-    "<head><title>One &amp; two</title></head><body><p>Hello <b>my</b>\nworld.</p><br/><p>A&#160;b</p></body></html>"
+    '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml" '
+    'xml:lang="en" lang="en">'
+    "<head><title>One &amp; two</title></head><body><p>Hello "
+    "<b>my</b>\nworld.</p><br/><p>A&#160;b</p></body></html>"
 )
 CONTENTS = (
-    '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">'
-    '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>Chapter one</text></navLabel>'
+    '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" '
+    '"http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">'
+    '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>Chapter '
+    "one</text></navLabel>"
     "</navPoint></navMap></ncx>"
 )
 
 SRT = (
     "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>Hello there</i>\r\nTom & Jerry.\r\n\r\n"
-    "2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- {\\an8}No <b>way</b>!\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n12\r\n"
+    "2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- {\\an8}No "
+    "<b>way</b>!\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n12\r\n"
 )
-VTT = "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n<v Bob>Hi &amp; <00:01.500>bye\n\nNOTE keep me\n"
+VTT = (
+    "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n<v Bob>Hi &amp; "
+    "<00:01.500>bye\n\nNOTE keep me\n"
+)
 
 
 def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimetype",)) -> bytes:
@@ -50,7 +60,9 @@ def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimety
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in parts.items():
-            made.writestr(name, content, zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED)
+            made.writestr(
+                name, content, zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            )
     return target.getvalue()
 
 
@@ -74,9 +86,12 @@ def word_file() -> bytes:
 
 
 def package(main: str, parts: Mapping[str, str | bytes]) -> bytes:
-    """Returns an Office Open XML file with these parts and relationships to them. The kind of each is its name without
-    folder and digits, unless it is written before a colon."""
-    kinds = {name.rpartition(":")[2]: re.sub(r".*/|\d*\.\w+$", "", name.partition(":")[0]) for name in parts}
+    """Returns an Office Open XML file with these parts and relationships to them. The kind of each
+    is its name without folder and digits, unless it is written before a colon."""
+    kinds = {
+        name.rpartition(":")[2]: re.sub(r".*/|\d*\.\w+$", "", name.partition(":")[0])
+        for name in parts
+    }
     kinds |= {main: "officeDocument", "docProps/core.xml": "core-properties"}
     base = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     links = {
@@ -106,7 +121,10 @@ def word_body(body: str) -> bytes:
 
 def open_document(body: str) -> bytes:
     """Returns an .odt with this body."""
-    head = f'<office:document-content xmlns:office="{OFFICE}" xmlns:text="{TEXT}"><office:body><office:text>'
+    head = (
+        f'<office:document-content xmlns:office="{OFFICE}" '
+        f'xmlns:text="{TEXT}"><office:body><office:text>'
+    )
     content = head + body + "</office:text></office:body></office:document-content>"
     return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
 
@@ -135,30 +153,41 @@ def part(data: bytes, name: str) -> str:
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 CORE = (
-    '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
-    'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>My file</dc:title><dc:creator>Ann</dc:creator></cp:coreProperties>'
+    "<cp:coreProperties "
+    'xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>My '
+    "file</dc:title><dc:creator>Ann</dc:creator></cp:coreProperties>"
 )
 
 
 def slides(paragraphs: str) -> bytes:
-    """Returns a .pptx with one slide that has these paragraphs and a picture, and the document's properties."""
+    """Returns a .pptx with one slide that has these paragraphs and a picture, and the document's
+    properties."""
     slide = (
-        f'<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:a="{DRAWING}">'
-        f'<p:cNvPr id="1" name="Picture 1" descr="A red house"/><p:txBody>{paragraphs}</p:txBody></p:sld>'
+        '<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+        f'xmlns:a="{DRAWING}">'
+        '<p:cNvPr id="1" name="Picture 1" descr="A red '
+        f'house"/><p:txBody>{paragraphs}</p:txBody></p:sld>'
     )
-    parts = {"ppt/presentation.xml": "<presentation/>", "ppt/slides/slide1.xml": slide, "docProps/core.xml": CORE}
+    parts = {
+        "ppt/presentation.xml": "<presentation/>",
+        "ppt/slides/slide1.xml": slide,
+        "docProps/core.xml": CORE,
+    }
     return package("ppt/presentation.xml", parts)
 
 
 def workbook(strings: str, header: str = "", sheet: str = "") -> bytes:
-    """Returns a .xlsx with these shared strings, more of a `sheet`, and a table with one column header."""
+    """Returns a .xlsx with these shared strings, more of a `sheet`, and a table with one column
+    header."""
     return package(
         "xl/workbook.xml",
         {
             "xl/workbook.xml": "<workbook/>",
             "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}">{strings}</sst>',
             "worksheet:xl/worksheets/sheet1.xml": (
-                f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c>{sheet}</worksheet>'
+                f'<worksheet xmlns="{SHEET}"><c '
+                f't="inlineStr"><is><t>Inline</t></is></c>{sheet}</worksheet>'
             ),
             "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
         },
@@ -172,7 +201,8 @@ def pdf(*lines: str, leading: int = 14) -> bytes:
     objects = (
         "<</Type/Catalog/Pages 2 0 R>>",
         "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 "
+        "R>>>>>>",
         f"<</Length {len(content)}>>\nstream\n{content}\nendstream",
         "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     )
@@ -194,7 +224,9 @@ def change(name: str, data: bytes, how=str.upper, output: str = "") -> bytes:
 
 def changed(text: str, format: str, how: Callable[[str], str]) -> str:
     """Returns a text of a document with its words changed and its codes kept."""
-    return "".join([_changed(passage, how).write() for passage in tagged_of(text, format).passages()])
+    return "".join(
+        [_changed(passage, how).write() for passage in tagged_of(text, format).passages()]
+    )
 
 
 def _changed(passage: Tagged, how: Callable[[str], str]) -> Tagged:

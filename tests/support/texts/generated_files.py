@@ -1,6 +1,8 @@
-"""Files generated from the grammar of every format: nested runs, breaks, notes, fields, right-to-left and empty runs.
+"""Files generated from the grammar of every format: nested runs, breaks, notes, fields,
+right-to-left and empty runs.
 
-Every code has a mark (`z12z`) that occurs nowhere else, so that a lost, doubled or invented code is found in any format.
+Every code has a mark (`z12z`) that occurs nowhere else, so that a lost, doubled or invented code is
+found in any format.
 """
 
 from __future__ import annotations
@@ -28,14 +30,19 @@ from tests.support.texts import document_files as make
 from tests.support.texts.hostile_checks import CATALOGS, HostileTranslation
 from tests.support.texts.tagged_texts import TaggedText
 
-WORDS = "the cat sleeps at home and two dogs see a red house while it rains on their old garden Anna NASA שלום مرحبا 猫".split()
+WORDS = (
+    "the cat sleeps at home and two dogs see a red house while it rains on their old garden Anna "
+    "NASA שלום مرحبا 猫"
+).split()
 MARK = re.compile(r"z\d+z")
 XLIFF = (
-    '<xliff xmlns="urn:oasis:names:tc:xliff:document:{0}" version="{0}" srcLang="en" source-language="en">{1}</xliff>'
+    '<xliff xmlns="urn:oasis:names:tc:xliff:document:{0}" version="{0}" srcLang="en" '
+    'source-language="en">{1}</xliff>'
 )
 
 Grammar = Mapping[str, tuple[str, ...]]
-"""The ways to write each kind of a part: `{n}` is a new number, `{words}` words, `{inner}` further parts."""
+"""The ways to write each kind of a part: `{n}` is a new number, `{words}` words, `{inner}` further
+parts."""
 GRAMMARS: Mapping[str, Grammar] = {
     ".docx": {
         "text": (
@@ -47,17 +54,22 @@ GRAMMARS: Mapping[str, Grammar] = {
             '<w:r><w:footnoteReference w:id="z{n}z"/></w:r>',
             '<w:r><w:br w:type="z{n}z"/></w:r>',
             '<w:r><w:rPr><w:i/></w:rPr><w:tab/><w:sym w:char="z{n}z"/></w:r>',
-            '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>REF z{n}z</w:instrText></w:r><w:r>'
-            '<w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>7</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>',
+            '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>REF '
+            "z{n}z</w:instrText></w:r><w:r>"
+            '<w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>7</w:t></w:r><w:r><w:fldChar '
+            'w:fldCharType="end"/></w:r>',
             '<w:r><w:drawing><docPr id="z{n}z" descr="{words}"/></w:drawing></w:r>',
-            '<w:r><w:pict><w:p><w:pPr><w:pStyle w:val="z{n}z"/></w:pPr><w:r><w:t>{words}</w:t></w:r></w:p></w:pict></w:r>',
+            "<w:r><w:pict><w:p><w:pPr><w:pStyle "
+            'w:val="z{n}z"/></w:pPr><w:r><w:t>{words}</w:t></w:r></w:p></w:pict></w:r>',
         ),
         "pair": (
             '<w:hyperlink w:anchor="z{n}z">{inner}</w:hyperlink>',
             '<w:bookmarkStart w:id="{n}" w:name="z{n}z"/>{inner}<w:bookmarkEnd w:id="{n}"/>',
-            '<w:sdt><w:sdtPr><w:tag w:val="z{n}z"/></w:sdtPr><w:sdtContent>{inner}</w:sdtContent></w:sdt>',
+            "<w:sdt><w:sdtPr><w:tag "
+            'w:val="z{n}z"/></w:sdtPr><w:sdtContent>{inner}</w:sdtContent></w:sdt>',
             '<w:ins w:id="z{n}z">{inner}</w:ins>',
-            '<w:r><w:ruby><w:rubyPr><w:lid w:val="z{n}z"/></w:rubyPr><w:rt><w:r><w:t>kan</w:t></w:r></w:rt>'
+            "<w:r><w:ruby><w:rubyPr><w:lid "
+            'w:val="z{n}z"/></w:rubyPr><w:rt><w:r><w:t>kan</w:t></w:r></w:rt>'
             "<w:rubyBase>{inner}</w:rubyBase></w:ruby></w:r>",
         ),
     },
@@ -83,14 +95,16 @@ GRAMMARS: Mapping[str, Grammar] = {
         "code": (
             '<text:tab x="z{n}z"/>',
             '<text:line-break x="z{n}z"/>',
-            '<text:note text:id="z{n}z"><text:note-body><text:p>{words}</text:p></text:note-body></text:note>',
+            "<text:note "
+            'text:id="z{n}z"><text:note-body><text:p>{words}</text:p></text:note-body></text:note>',
             '<text:page-number x="z{n}z">7</text:page-number>',
             '<text:bookmark-start text:name="z{n}z"/>',
         ),
         "pair": (
             '<text:span text:style-name="z{n}z">{inner}</text:span>',
             '<text:a x="z{n}z">{inner}</text:a>',
-            '<text:ruby x="z{n}z"><text:ruby-base>{inner}</text:ruby-base><text:ruby-text>kan</text:ruby-text></text:ruby>',
+            "<text:ruby "
+            'x="z{n}z"><text:ruby-base>{inner}</text:ruby-base><text:ruby-text>kan</text:ruby-text></text:ruby>',
         ),
     },
     ".xlf": {
@@ -101,7 +115,11 @@ GRAMMARS: Mapping[str, Grammar] = {
             '<bpt id="z{n}z">&lt;b&gt;</bpt>',
             '<sc id="z{n}z"/>',
         ),
-        "pair": ('<g id="z{n}z">{inner}</g>', '<pc id="z{n}z">{inner}</pc>', '<mrk id="z{n}z">{inner}</mrk>'),
+        "pair": (
+            '<g id="z{n}z">{inner}</g>',
+            '<pc id="z{n}z">{inner}</pc>',
+            '<mrk id="z{n}z">{inner}</mrk>',
+        ),
     },
     ".html": {
         "text": (" {words} ", "{words}. {words}", " &amp; {words}", "<b></b>"),
@@ -129,7 +147,12 @@ GRAMMARS: Mapping[str, Grammar] = {
             "<https://a.b/z{n}z>",
             "x<!-- z{n}z -->",
         ),
-        "pair": ('[ {words} ](z{n}z "{words}")', "**[{words}](z{n}z)**", '<kbd id="z{n}z">{words}</kbd>', "*{words}*"),
+        "pair": (
+            '[ {words} ](z{n}z "{words}")',
+            "**[{words}](z{n}z)**",
+            '<kbd id="z{n}z">{words}</kbd>',
+            "*{words}*",
+        ),
     },
     ".srt": {
         "text": (" {words}", " {words}.\n"),
@@ -142,7 +165,14 @@ GRAMMARS: Mapping[str, Grammar] = {
         "pair": ("<v z{n}z>{words}", "<c.z{n}z>{words}</c>", "<i.z{n}z>{inner}</i>"),
     },
     ".json": {
-        "text": (" {words}", " {words}. {words}", r"\n{words}", r" \"{words}\"", r" caf\u00e9", r" \/ \ud83d\ude00"),
+        "text": (
+            " {words}",
+            " {words}. {words}",
+            r"\n{words}",
+            r" \"{words}\"",
+            r" caf\u00e9",
+            r" \/ \ud83d\ude00",
+        ),
         "code": (" {{{{z{n}z}}}}", " %(z{n}z)s", " ${{z{n}z}}", " @{{z{n}z}}"),
         "pair": (r" <a href=\"z{n}z\">{words}</a>", " **{words}**"),
     },
@@ -159,7 +189,12 @@ GRAMMARS = {
     ".po": {**_QUOTED, "text": _QUOTED["text"][:4]},
 }
 LINES = {
-    ".json": ('"k": "{}"', '"k": ["{}", 5, null, "", true]', '"k": {"message": "{}"}', '"k": "z/_a"'),
+    ".json": (
+        '"k": "{}"',
+        '"k": ["{}", 5, null, "", true]',
+        '"k": {"message": "{}"}',
+        '"k": "z/_a"',
+    ),
     ".yml": (
         'a: "{}"',
         "a:\n  - '{}'\n  - ~",
@@ -246,7 +281,9 @@ def _line(suffix: str, shape: str, number: int, text: str) -> str:
 
 
 def _units(version: str, unit: str) -> Callable[[list[str], list[str]], bytes]:
-    return lambda _, paragraphs: XLIFF.format(version, f"<file>{''.join(map(unit.format, paragraphs))}</file>").encode()
+    return lambda _, paragraphs: XLIFF.format(
+        version, f"<file>{''.join(map(unit.format, paragraphs))}</file>"
+    ).encode()
 
 
 def _page(paragraphs: list[str]) -> str:
@@ -256,14 +293,17 @@ def _page(paragraphs: list[str]) -> str:
 
 def _cues(paragraphs: list[str], comma: str) -> str:
     return "".join(
-        f"{number}\n00:00:{number % 60:02}{comma}000 --> 00:00:59{comma}000\n{re.sub(chr(10) + '+', chr(10), each).strip()}\n\n"
+        f"{number}\n00:00:{number % 60:02}{comma}000 --> "
+        f"00:00:59{comma}000\n{re.sub(chr(10) + '+', chr(10), each).strip()}\n\n"
         for number, each in enumerate(paragraphs, 1)
     )
 
 
 FILES: Mapping[str, Callable[[list[str], list[str]], bytes]] = {
     ".docx": lambda _, each: make.word_body("".join(f"<w:p><w:pPr/>{one}</w:p>" for one in each)),
-    ".pptx": lambda _, each: make.slides("".join(f"<a:p>{one}<a:endParaRPr/></a:p>" for one in each)),
+    ".pptx": lambda _, each: make.slides(
+        "".join(f"<a:p>{one}<a:endParaRPr/></a:p>" for one in each)
+    ),
     ".xlsx": lambda _, each: make.workbook("".join(f"<si>{one}</si>" for one in each)),
     ".odt": lambda _, each: make.open_document("".join(f"<text:p>{one}</text:p>" for one in each)),
     ".xlf": _units("1.2", "<trans-unit><source>{}</source></trans-unit>"),
@@ -273,7 +313,9 @@ FILES: Mapping[str, Callable[[list[str], list[str]], bytes]] = {
     ".txt": lambda lines, _: "\n\n".join(lines).encode(),
     ".json": lambda lines, _: ("{\n" + ",\n".join(lines) + "\n}").encode(),
     ".yml": lambda lines, _: ("\n".join(lines) + "\n").encode(),
-    ".po": lambda lines, _: ('msgid ""\nmsgstr ""\n"Language: x\\n"\n\n' + "\n\n".join(lines) + "\n").encode(),
+    ".po": lambda lines, _: (
+        'msgid ""\nmsgstr ""\n"Language: x\\n"\n\n' + "\n\n".join(lines) + "\n"
+    ).encode(),
     ".srt": lambda _, each: _cues(each, ",").encode(),
     ".vtt": lambda _, each: f"WEBVTT\n\n{_cues(each, '.')}".encode(),
 }
@@ -285,10 +327,14 @@ class Silent(HostileTranslation):
 
     def _target(self, ids: Sequence[int]) -> str:
         written = SYMBOL.findall(super()._target(ids))
-        return " ".join([*written, *self._chance.choices(("", "\u2047", "\ufffd", SYMBOLS[0]), k=2)])
+        return " ".join(
+            [*written, *self._chance.choices(("", "\u2047", "\ufffd", SYMBOLS[0]), k=2)]
+        )
 
 
-def hostile(text: str, format: str, seed: int, model: type[HostileTranslation] = HostileTranslation) -> str:
+def hostile(
+    text: str, format: str, seed: int, model: type[HostileTranslation] = HostileTranslation
+) -> str:
     """Returns a text of a document as a hostile model translates it."""
     case = model(TaggedText(text, format, ()), seed)  # type: ignore[arg-type]
     request = TranslationRequest(texts=(text,), source="en", target="de", format=format)  # type: ignore[arg-type]
@@ -298,7 +344,8 @@ def hostile(text: str, format: str, seed: int, model: type[HostileTranslation] =
 
 
 def faults(suffix: str, given: bytes, written: bytes) -> list[str]:
-    """Returns what a translated file breaks: codes that are not there once, parts that are not valid, changes outside texts."""
+    """Returns what a translated file breaks: codes that are not there once, parts that are not
+    valid, changes outside texts."""
     found = []
     for name, before, after in zip(*_parts(suffix, given, written), strict=True):
         lost = Counter(MARK.findall(_messages(before, True) if suffix == ".po" else before))
@@ -311,7 +358,9 @@ def faults(suffix: str, given: bytes, written: bytes) -> list[str]:
             found.append(f"{name}: {error}")
             continue
         if frames[0] != frames[1]:
-            found.append(f"{name}: {next(pair for pair in zip_longest(*frames) if pair[0] != pair[1])}")
+            found.append(
+                f"{name}: {next(pair for pair in zip_longest(*frames) if pair[0] != pair[1])}"
+            )
     return found
 
 
@@ -329,13 +378,23 @@ def _shape(value: object) -> object:
     """Returns a value of JSON or YAML without its words."""
     if isinstance(value, dict):
         return {key: _shape(each) for key, each in value.items()}
-    return list(map(_shape, value)) if isinstance(value, list) else "" if isinstance(value, str) else repr(value)
+    return (
+        list(map(_shape, value))
+        if isinstance(value, list)
+        else ""
+        if isinstance(value, str)
+        else repr(value)
+    )
 
 
 def _frame(suffix: str, text: str) -> list[str]:
     """Returns what a file has around its texts."""
     if suffix == ".md":
-        return [token.type for token in MarkdownIt("commonmark").enable("table").parse(text) if token.type != "inline"]
+        return [
+            token.type
+            for token in MarkdownIt("commonmark").enable("table").parse(text)
+            if token.type != "inline"
+        ]
     if suffix == ".txt":
         return [re.match(r"  (?:\*|1\.)|", block)[0] for block in text.split("\n\n")]  # type: ignore[index]
     if suffix == ".json":
@@ -343,14 +402,20 @@ def _frame(suffix: str, text: str) -> list[str]:
     if suffix == ".yml":
         return [repr(_shape(yaml.safe_load(text))), *re.findall(r"^#.*", text, re.MULTILINE)]
     if suffix == ".po":
-        return re.sub(r'^(?:msgstr.*\n(?:".*\n)*|#[,|].*\n)', "", text, flags=re.MULTILINE).split("\n")
+        return re.sub(r'^(?:msgstr.*\n(?:".*\n)*|#[,|].*\n)', "", text, flags=re.MULTILINE).split(
+            "\n"
+        )
     if suffix in (".srt", ".vtt"):
         return re.findall(r"^.*-->.*$", text, re.MULTILINE)
     if suffix == ".html":
         return sorted(re.findall(r"</?\w+", text))
-    root = parse_xml(re.sub(r"<target>.*?</target>", "", text, flags=re.DOTALL).encode(), doctype=True)
+    root = parse_xml(
+        re.sub(r"<target>.*?</target>", "", text, flags=re.DOTALL).encode(), doctype=True
+    )
     for paragraph in [
-        element for element in root.iter("*") if element.tag.rpartition("}")[2] in ("p", "si", "is", "text", "title")
+        element
+        for element in root.iter("*")
+        if element.tag.rpartition("}")[2] in ("p", "si", "is", "text", "title")
     ]:
         paragraph[:], paragraph.text = [], None
     return [f"{element.tag} {element.get('id', '')}" for element in root.iter("*")]
@@ -362,4 +427,8 @@ def _parts(suffix: str, given: bytes, written: bytes) -> tuple[list[str], list[s
     before, after = (zipfile.ZipFile(io.BytesIO(data)) for data in (given, written))
     assert before.namelist() == after.namelist() and after.testzip() is None
     names = [name for name in before.namelist() if name.endswith(("xml", "html", "opf", "ncx"))]
-    return names, [before.read(name).decode() for name in names], [after.read(name).decode() for name in names]
+    return (
+        names,
+        [before.read(name).decode() for name in names],
+        [after.read(name).decode() for name in names],
+    )

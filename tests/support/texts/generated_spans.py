@@ -1,4 +1,5 @@
-"""Texts with protected spans of every kind, and the text that a translation word by word makes of them."""
+"""Texts with protected spans of every kind, and the text that a translation word by word makes of
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ KINDS = (*_TEMPLATES, "pair", "ICU")
 
 @dataclass(frozen=True, slots=True)
 class SpanText:
-    """A text, its translation with every span in place, the kinds of its spans, and their protected parts."""
+    """A text, its translation with every span in place, the kinds of its spans, and their protected
+    parts."""
 
     text: str
     expected: str
@@ -51,7 +53,9 @@ class SpanTexts:
         return SpanText(source, target, tuple(kinds), tuple(self._protected))
 
     def _words(self, number: int) -> list[Part]:
-        return [(word, self._translate(word)) for word in self._random.choices(self._lexicon, k=number)]
+        return [
+            (word, self._translate(word)) for word in self._random.choices(self._lexicon, k=number)
+        ]
 
     def _span(self, kind: str) -> Part:
         if kind == "pair":
@@ -63,12 +67,18 @@ class SpanTexts:
         name = self._random.choice(IDENTIFIERS)
         span = self._random.choice(_TEMPLATES[kind]).format(name)
         self._protected += [span] if kind != "number" else []
-        opening, closing = self._random.choice((("", ""), ("", ""), ("", ""), ("(", ")"), ('"', '"'), ("", ",")))
+        opening, closing = self._random.choice(
+            (("", ""), ("", ""), ("", ""), ("(", ")"), ('"', '"'), ("", ","))
+        )
         return opening + span + closing, opening + span + closing
 
     def _message(self) -> Part:
         kind, arms = self._random.choice(
-            (("plural", ("=0", "one", "other")), ("select", ("male", "female", "other")), ("selectordinal", ("other",)))
+            (
+                ("plural", ("=0", "one", "other")),
+                ("select", ("male", "female", "other")),
+                ("selectordinal", ("other",)),
+            )
         )
         name = self._random.choice(IDENTIFIERS)
         head = f"{{{name}, {kind},"

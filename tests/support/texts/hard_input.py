@@ -1,8 +1,8 @@
 """Hard input, and rules for its translation that hold for every model.
 
-The rules: a translation is not empty, has the same line structure, is not many times longer, contains no loop, and is
-in capitals if the source is. It contains all addresses, emoji, words in foreign scripts and numbers of the source, and
-the strings in `kept`.
+The rules: a translation is not empty, has the same line structure, is not many times longer,
+contains no loop, and is in capitals if the source is. It contains all addresses, emoji, words in
+foreign scripts and numbers of the source, and the strings in `kept`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NO_WORDS = Mock(is_piece=lambda word: False)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One text in language `source` and its target language; the strings in `kept` must occur unchanged in the
-    translation."""
+    """One text in language `source` and its target language; the strings in `kept` must occur
+    unchanged in the translation."""
 
     name: str
     source: str
@@ -48,11 +48,15 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("a replacement character")
     if re.findall(r"[\n\t]", text) != re.findall(r"[\n\t]", answer):
         found.append("other lines or columns")
-    if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
+    if [not line.strip() for line in text.split("\n")] != [
+        not line.strip() for line in answer.split("\n")
+    ]:
         found.append("lines empty or full that were not")
     solid = [text[start:end] for start, end in kept_spans(text)]
     solid += [word[0] for word in re.finditer(r"\w+", text) if is_foreign(word[0], case.source)]
-    found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
+    found += [
+        f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)
+    ]
     if any(number_difference(text, answer)[:2]):
         found.append("lost a number")
     if len(answer) > 3 * len(text) + 30:
@@ -67,11 +71,13 @@ def broken_rules(case: Case, answer: str) -> list[str]:
 
 
 def _loop_characters(text: str) -> int:
-    """Returns the characters of the longest loop of a text. A token has about four characters, and so has a period."""
+    """Returns the characters of the longest loop of a text. A token has about four characters, and
+    so has a period."""
     return longest_loop([ord(character) for character in text.lower()], 4 * LONGEST_PERIOD)
 
 
 def is_foreign(word: str, language: str) -> bool:
-    """Returns whether all letters of a word are of scripts that the language is not written with."""
+    """Returns whether all letters of a word are of scripts that the language is not written
+    with."""
     scripts = [script for character in word if (script := script_of(character))]
     return bool(scripts) and scripts_of(language).isdisjoint(scripts)

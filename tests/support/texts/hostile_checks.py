@@ -1,4 +1,5 @@
-"""Translates generated texts as a hostile model would, without an engine, and checks what is written."""
+"""Translates generated texts as a hostile model would, without an engine, and checks what is
+written."""
 
 from __future__ import annotations
 
@@ -31,11 +32,18 @@ from tests.support.engine.hostile_engine import NAMED, SYMBOLS, hostile_tokens
 from tests.support.texts.tagged_texts import TaggedText
 
 GLOSSARY = TermIndex(
-    [Entry("red house", "chat"), Entry("garden", "猫"), Entry("cat", "Haus {zq}"), Entry("Anna", "Anna")]
+    [
+        Entry("red house", "chat"),
+        Entry("garden", "猫"),
+        Entry("cat", "Haus {zq}"),
+        Entry("Anna", "Anna"),
+    ]
 )
 KEPT = ("NASA", "old", "two dogs", "sleeps at")
 CATALOGS = {
-    tokenizer: ModelCatalog([replace(fake_model(), tokenizer=tokenizer, formality=frozenset({"de"}))])
+    tokenizer: ModelCatalog(
+        [replace(fake_model(), tokenizer=tokenizer, formality=frozenset({"de"}))]
+    )
     for tokenizer in (SYMBOLS, NAMED)
 }
 FOREIGN = re.compile("|".join([*SYMBOLS_OF_MODELS, "[\u2047\ufffd]"]))
@@ -44,7 +52,8 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule that a translation breaks: `given` is what the source has, and `written` what the translation has."""
+    """A rule that a translation breaks: `given` is what the source has, and `written` what the
+    translation has."""
 
     rule: str
     given: object
@@ -52,9 +61,12 @@ class Fault:
 
 
 class HostileTranslation:
-    """Translates one text in several ways, and collects the faults. It uses `finish` of this module."""
+    """Translates one text in several ways, and collects the faults. It uses `finish` of this
+    module."""
 
-    def __init__(self, text: TaggedText, seed: int, alternatives: int = 1, module: ModuleType = finishing) -> None:
+    def __init__(
+        self, text: TaggedText, seed: int, alternatives: int = 1, module: ModuleType = finishing
+    ) -> None:
         self._chance = random.Random(seed)
         self._tokenizer = self._chance.choice((SYMBOLS, NAMED))
         self.text, self._alternatives, self._finish = text, alternatives, module.finish
@@ -82,7 +94,9 @@ class HostileTranslation:
     def _segment(self, segment: Segment) -> Finished:
         messages = iter(segment.messages)
         arms = [
-            finish_pass._with_message(code, self._translated(next(messages))) if code.flows else code
+            finish_pass._with_message(code, self._translated(next(messages)))
+            if code.flows
+            else code
             for code in segment.tagged.codes
         ]
         tagged = segment.tagged._replace(codes=tuple(arms))
@@ -97,23 +111,39 @@ class HostileTranslation:
             self.faults += segment_faults(tagged, finished)
             return finished
         finished = self._finish(
-            tagged, reading, target, self._links(reading.text, target), str.upper if reading.capitals else str
+            tagged,
+            reading,
+            target,
+            self._links(reading.text, target),
+            str.upper if reading.capitals else str,
         )
-        self.faults += [*segment_faults(tagged, finished), *text_faults(tagged, reading, target, finished)]
+        self.faults += [
+            *segment_faults(tagged, finished),
+            *text_faults(tagged, reading, target, finished),
+        ]
         self.faults += containment_faults(tagged, reading, finished)
         if not finished.bare.strip():
             self.faults.append(Fault("empty", segment.text, finished.text))
         return finished
 
     def _target(self, ids: Sequence[int]) -> str:
-        return self._tokenizer.decode(hostile_tokens(self._chance, self._tokenizer, ids)) if ids else ""
+        return (
+            self._tokenizer.decode(hostile_tokens(self._chance, self._tokenizer, ids))
+            if ids
+            else ""
+        )
 
     def _links(self, source: str, target: str) -> list[Link]:
         """Returns links between words at random."""
-        sources, targets = [[word.span() for word in WORDS.finditer(text)] for text in (source, target)]
+        sources, targets = [
+            [word.span() for word in WORDS.finditer(text)] for text in (source, target)
+        ]
         if not sources or not targets:
             return []
-        return [(self._chance.choice(sources), self._chance.choice(targets)) for _ in range(self._chance.randint(0, 8))]
+        return [
+            (self._chance.choice(sources), self._chance.choice(targets))
+            for _ in range(self._chance.randint(0, 8))
+        ]
 
 
 def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -128,7 +158,11 @@ def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def segment_faults(source: Tagged, finished: Finished) -> Iterator[Fault]:
     """Yields where the codes of a sentence are not placed once, in order, without overlaps."""
     numbers = [number for number, _, _ in finished.places]
-    wanted = [number for number, code in enumerate(source.codes) if code.kind != APOSTROPHE or number in numbers]
+    wanted = [
+        number
+        for number, code in enumerate(source.codes)
+        if code.kind != APOSTROPHE or number in numbers
+    ]
     if sorted(numbers) != wanted:
         yield Fault("once", wanted, numbers)
     done = 0
@@ -142,7 +176,8 @@ def segment_faults(source: Tagged, finished: Finished) -> Iterator[Fault]:
 
 
 def nesting_faults(written: Sequence[Code]) -> Iterator[Fault]:
-    """Yields where pairs are not nested, or begin after their end. The ends of pairs that began before come first."""
+    """Yields where pairs are not nested, or begin after their end. The ends of pairs that began
+    before come first."""
     opened: list[int] = []
     begun = {code.pair for code in written if code.role == "sc"}
     for code in written:
@@ -151,12 +186,16 @@ def nesting_faults(written: Sequence[Code]) -> Iterator[Fault]:
         elif code.role == "ec" and opened and opened[-1] == code.pair:
             opened.pop()
         elif code.role == "ec" and (opened or code.pair in begun):
-            yield Fault("ordered" if code.pair in begun and code.pair not in opened else "nested", opened, code)
+            yield Fault(
+                "ordered" if code.pair in begun and code.pair not in opened else "nested",
+                opened,
+                code,
+            )
 
 
 def containment_faults(source: Tagged, reading: Reading, finished: Finished) -> Iterator[Fault]:
-    """Yields codes that are in other pairs than in the source, but for pairs just before their own, with nothing between. A code
-    that the model read may be anywhere."""
+    """Yields codes that are in other pairs than in the source, but for pairs just before their own,
+    with nothing between. A code that the model read may be anywhere."""
     read = {item.number for item in reading.stand_ins}
     given = containers(list(enumerate(source.codes)))
     found = containers([(number, source.codes[number]) for number, _, _ in finished.places])
@@ -172,13 +211,16 @@ def neighbours(source: Tagged) -> dict[int, frozenset[int]]:
     """Returns the pairs that end where each pair begins, and those that end where these begin."""
     before: dict[int, frozenset[int]] = {}
     for last, code in pairwise(source.codes):
-        if (last.role, code.role) == ("ec", "sc") and not source.text[last.end : code.start].strip():
+        if (last.role, code.role) == ("ec", "sc") and not source.text[
+            last.end : code.start
+        ].strip():
             before[code.pair] = before.get(last.pair, frozenset()) | {last.pair}
     return before
 
 
 def containers(codes: Sequence[tuple[int, Code]]) -> dict[int, frozenset[int]]:
-    """Returns the pairs around each of some codes, which have numbers. Pairs that go on in other sentences do not count."""
+    """Returns the pairs around each of some codes, which have numbers. Pairs that go on in other
+    sentences do not count."""
     whole = {code.pair for _, code in codes if code.role == "sc"} & {
         code.pair for _, code in codes if code.role == "ec"
     }
@@ -193,9 +235,12 @@ def containers(codes: Sequence[tuple[int, Code]]) -> dict[int, frozenset[int]]:
     return found
 
 
-def text_faults(source: Tagged, reading: Reading, target: str, finished: Finished) -> Iterator[Fault]:
-    """Yields where the text between codes is not what the model wrote, without stand-ins and without symbols that it did not
-    read. Spaces, and the s of a genitive after a name, are not compared."""
+def text_faults(
+    source: Tagged, reading: Reading, target: str, finished: Finished
+) -> Iterator[Fault]:
+    """Yields where the text between codes is not what the model wrote, without stand-ins and
+    without symbols that it did not read. Spaces, and the s of a genitive after a name, are not
+    compared."""
     parts, done = [], 0
     for number, start, end in finished.places:
         if source.codes[number].kind != APOSTROPHE:
@@ -227,7 +272,8 @@ def _is_within(part: str, whole: str) -> bool:
 
 
 def whole_faults(source: Tagged, written: Tagged) -> Iterator[Fault]:
-    """Yields where the markup of a text is not in its translation once, or pairs across sentences are not nested."""
+    """Yields where the markup of a text is not in its translation once, or pairs across sentences
+    are not nested."""
     given, found = [
         Counter([(code.role, code.pair, code.data) for code in tagged.codes if not code.equiv])
         for tagged in (source, written)
@@ -239,15 +285,21 @@ def whole_faults(source: Tagged, written: Tagged) -> Iterator[Fault]:
 
 
 def written_faults(text: TaggedText, source: Tagged, written: str) -> Iterator[Fault]:
-    """Yields what is wrong with the text that is written: a code that it lacks, tags that are not balanced, XML that does
-    not parse."""
+    """Yields what is wrong with the text that is written: a code that it lacks, tags that are not
+    balanced, XML that does not parse."""
     escape = ESCAPES[source.escape]
     data = [
         escape(code.equiv) if code.data is None else code.data
         for code in source.codes
         if code.message is None and code.kind != APOSTROPHE
     ]
-    frames = [frame for code in source.codes if code.message for frame in _frames(code) if frame in text.text]
+    frames = [
+        frame
+        for code in source.codes
+        if code.message
+        for frame in _frames(code)
+        if frame in text.text
+    ]
     for part, times in Counter([*data, *frames]).items():
         if part not in text.text:
             yield Fault("bytes", text.text, part)
@@ -256,10 +308,18 @@ def written_faults(text: TaggedText, source: Tagged, written: str) -> Iterator[F
     if text.format == "html":
         given, found = _html(text.text), _html(written)
         if Counter(given) != Counter(found):
-            yield Fault("markup", dict(Counter(given) - Counter(found)), dict(Counter(found) - Counter(given)))
+            yield Fault(
+                "markup",
+                dict(Counter(given) - Counter(found)),
+                dict(Counter(found) - Counter(given)),
+            )
         elif _is_balanced(given) and not _is_balanced(found):
             yield Fault("balanced", given, found)
-    elif text.format == "xml" and (elements := _xml(text.text)) is not None and elements != _xml(written):
+    elif (
+        text.format == "xml"
+        and (elements := _xml(text.text)) is not None
+        and elements != _xml(written)
+    ):
         yield Fault("xml", text.text, written)
 
 
@@ -278,7 +338,8 @@ class _Markup(HTMLParser):
         self.found: list[str] = []
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        return self.parse_bogus_comment(i, report)  # as the standard says; the library refuses unknown ones
+        # as the standard says; the library refuses unknown ones
+        return self.parse_bogus_comment(i, report)
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         self.found.append(self.get_starttag_text() or "")

@@ -1,4 +1,5 @@
-"""Texts with marked parts that a translation keeps (`kept_parts.txt`), and the invariants that a translation of one breaks."""
+"""Texts with marked parts that a translation keeps (`kept_parts.txt`), and the invariants that a
+translation of one breaks."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from pathlib import Path
 _MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 _TAG = re.compile(r"[<\[](/?)([\w.:-]+)[^<>\[\]]*?(/?)[>\]]")
 _SYNTAX = frozenset("{}<>[]\\%$#@_~^|`&=*")
-_WRITTEN = frozenset("\n .,;:!?'\"()-–—…«»‹›„“”‚‘’¿¡/\xa0\u202fäöüßàâæçéèêëîïôœùûÿáíóúñÄÖÜÀÂÆÇÉÈÊËÎÏÔŒÙÛŸÁÍÓÚÑ")
+_WRITTEN = frozenset(
+    "\n .,;:!?'\"()-–—…«»‹›„“”‚‘’¿¡/\xa0\u202fäöüßàâæçéèêëîïôœùûÿáíóúñÄÖÜÀÂÆÇÉÈÊËÎÏÔŒÙÛŸÁÍÓÚÑ"
+)
 """Punctuation and letters of German, French and Spanish beyond ASCII."""
 _LOCAL = re.compile(r"(\d+)(?:([.:])(\d+))?([^\W\d_]{0,4})")
 """A measure or a time of day, which languages write in their own way: 4000mAh, 0.5l, 10:30."""
@@ -19,7 +22,8 @@ _SPACED_COLON = re.compile(r"(?<=\w)\s+:\s*(?=\d)|(?<=\d):\s+(?=\d)")
 
 @dataclass(frozen=True, slots=True)
 class KeptParts:
-    """A text of a class. `parts` are kept. `pieces` are the text cut at its parts, kept ones at odd places."""
+    """A text of a class. `parts` are kept. `pieces` are the text cut at its parts, kept ones at odd
+    places."""
 
     kind: str
     text: str
@@ -35,7 +39,9 @@ class KeptParts:
         broken += [
             f"character {character!r}"
             for character in written
-            if not given[character] and not (character.isascii() and character.isalnum()) and character not in _WRITTEN
+            if not given[character]
+            and not (character.isascii() and character.isalnum())
+            and character not in _WRITTEN
         ]
         if _SPACED_COLON.search(answer) and not re.search(r":\s", self.text):
             broken.append("space at a colon")
@@ -46,7 +52,8 @@ class KeptParts:
         return broken
 
     def _frame(self) -> re.Pattern[str]:
-        """Returns a pattern that matches the parts with a brace that is not closed, in order, with anything between."""
+        """Returns a pattern that matches the parts with a brace that is not closed, in order, with
+        anything between."""
         pattern = ""
         for number, piece in enumerate(self.pieces):
             if number % 2 and not _is_balanced(piece):
@@ -57,13 +64,16 @@ class KeptParts:
 
 
 def _count(part: str, answer: str) -> int:
-    """Returns how often an answer has a part; a measure or time may be as the language writes it: 0,5l, 100 m, 10h30."""
+    """Returns how often an answer has a part; a measure or time may be as the language writes it:
+    0,5l, 100 m, 10h30."""
     local = _LOCAL.fullmatch(part)
     if local is None:
         return answer.count(part)
     whole, mark, rest, unit = local.groups(default="")
     written = {".": "[.,]", ":": r"(?:[.:]|\s?h\s?)"}.get(mark, "")
-    return len(re.findall(rf"{whole}{written}{rest}\s?{unit}" if unit else whole + written + rest, answer))
+    return len(
+        re.findall(rf"{whole}{written}{rest}\s?{unit}" if unit else whole + written + rest, answer)
+    )
 
 
 def _is_balanced(piece: str) -> bool:

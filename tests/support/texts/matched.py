@@ -8,7 +8,8 @@ from server.text.tagged import Code
 
 
 def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
-    """Returns what every translation of a text contains unchanged, in order. The words of `kept` are further ones."""
+    """Returns what every translation of a text contains unchanged, in order. The words of `kept`
+    are further ones."""
     return [_match(code) for code in codes(text, kept)]
 
 

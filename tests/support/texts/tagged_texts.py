@@ -1,5 +1,5 @@
-"""Texts generated from the grammars of every syntax that the scanners read, nested in each other up to three deep, with codes at
-the start, at the end, beside each other and inside words."""
+"""Texts generated from the grammars of every syntax that the scanners read, nested in each other up
+to three deep, with codes at the start, at the end, beside each other and inside words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 WORDS = (
-    "the cat sleeps at home and two dogs see a red house while it rains on their old garden Anna NASA PLEASE READ THIS"
+    "the cat sleeps at home and two dogs see a red house while it rains on their old garden Anna "
+    "NASA PLEASE READ THIS"
 ).split()
 """Words of a text, all of which the hostile vocabulary has."""
 SIGNS = (
@@ -38,7 +39,8 @@ Format = Literal["text", "html", "xml"]
 
 @dataclass(frozen=True, slots=True)
 class TaggedText:
-    """A text of a `format`, and for each of its codes that has a number of its own the part with this number, and its syntax."""
+    """A text of a `format`, and for each of its codes that has a number of its own the part with
+    this number, and its syntax."""
 
     text: str
     format: Format
@@ -61,9 +63,9 @@ class TaggedTexts:
         sentences = [self._sentence(depth) for _ in range(self._random.choice((1, 1, 1, 2, 3)))]
         text = self._random.choice((" ", " ", "\n")).join(sentences)
         if self._format == "html" and self._random.random() < 0.5:
-            text = self._random.choice(("<p>{}</p>", "<div><p>{}</p></div>", "<ul><li>{}</li></ul>", "<p>{}")).format(
-                text
-            )
+            text = self._random.choice(
+                ("<p>{}</p>", "<div><p>{}</p></div>", "<ul><li>{}</li></ul>", "<p>{}")
+            ).format(text)
         if self._format == "xml" and self._random.random() < 0.7:
             text = f"<r>{text}</r>"
         return TaggedText(text, self._format, tuple(self._marks))
@@ -90,10 +92,15 @@ class TaggedTexts:
         content = " ".join(self._random.choices(WORDS, k=self._random.randint(1, 3)))
         if depth > 1:
             content = self._sentence(depth - 1).strip() or content
-        return content if self._random.random() < 0.8 else f"{content}. {self._sentence(depth - 1).capitalize()}"
+        return (
+            content
+            if self._random.random() < 0.8
+            else f"{content}. {self._sentence(depth - 1).capitalize()}"
+        )
 
     def mark(self, kind: str, pattern: str) -> str:
-        """Returns a part with a number that no other code has. It is written at the two signs `@@`."""
+        """Returns a part with a number that no other code has. It is written at the two signs
+        `@@`."""
         part = pattern.replace("@@", f"qz{len(self._marks) + 1}")
         if self._format != "text" and ("<" in part or "&" in part or '"' in part):
             part = part.replace("&", "&amp;").replace("<", "&lt;")
@@ -123,7 +130,8 @@ def _around(kind: str, *patterns: str) -> Kind:
 
 def _message(texts: TaggedTexts, depth: int) -> str:
     head = texts.mark(
-        "message", texts.choice(("{@@, plural, one {", "{ @@, plural, =0 {cat} one {", "{@@, select, a {"))
+        "message",
+        texts.choice(("{@@, plural, one {", "{ @@, plural, =0 {cat} one {", "{@@, select, a {")),
     )
     return f"{head}{texts.inside(depth)}}} other {{{texts.inside(depth)}}}}}"
 
@@ -141,14 +149,17 @@ def _plain(*parts: str) -> Kind:
 ALONE: tuple[Kind, ...] = (
     _alone("printf", "%(@@)s", "%(@@)d"),
     _plain("%s", "%d", "%-5.2f", "%1$s", "%1", "%n", "%@", "%%"),
-    _alone("template", "{{ @@ }}", "{{@@}}", "{{{@@}}}", "${@@}", "#{@@}", "{@@}", "{@@:N2}", "{% @@ %}", "%{@@}", "__@@__"),
+    _alone("template", "{{ @@ }}", "{{@@}}", "{{{@@}}}", "${@@}", "#{@@}", "{@@}", "{@@:N2}", "{% "
+                                                                                              "@@ "
+                                                                                              "%}", "%{@@}", "__@@__"),
     _alone("fluent", "{ $@@ }", "{ -@@ }", '{ @@(a: "x") }', '{ "@@" }'),
     _alone("latex", "$@@_1^2$", r"\(@@ + 1\)", r"\[@@\]", r"\textbf{@@}", r"\begin{x}@@\end{x}"),
     _alone("wiki", "[[@@]]", "[[@@|cat]]", "*|@@|*"),
     _alone("code span", "`@@ x`", "``@@``"),
     _alone("address", "https://@@.org/a?b=1", "www.@@.org", "@@@example.org", r"C:\dir\@@.txt", "/usr/lib/@@/x", "@@@"),
     _alone("program", "(--@@)", "'--@@=x'", "@@[i][j]", "Map<@@, cat>", "os.@@(a, b)"),
-    _plain("\u2066", "\u2069", "\u200e", "No. 5", "art. 7.2", "cat,²", "twice²", '\\"%s\\"', "<v Anna>"),
+    _plain("\u2066", "\u2069", "\u200e", "No. 5", "art. 7.2", "cat,²", "twice²", '\\"%s\\"', "<v "
+                                                                                             "Anna>"),
     _plain("\\n", "\\t", "it''s", ":)", "a > b", "| cat |", "10s", "5x", "[15]", "(15)", "r/name", "a)", "&", "<3", "$5"),
     _plain(*SIGNS, "\u00ad", "\u00a0", "\u200b", "\t", "\u2028", "’", "cat’s", "\x00", "\x1b[0m", "---", "\r\n"),
     _plain("&lt;ph1&gt;", "Tom", "27", "Tom's", "Linux 42", "Bostons", "27th", "Tom27", "ph1", "<ph1>", "<ph2>s", "<g>"),
@@ -159,7 +170,9 @@ PLAIN: tuple[Kind, ...] = (
     _select,
     _around("template", "{% if @@ %}\0{% endif %}", "{{#if @@}}\0{{/if}}", "{{#@@}}\0{{/@@}}"),
     _around("bbcode", "[b]\0[/b]", "[url=https://@@.org]\0[/url]", "[i]\0[/i]"),
-    _around("markdown", "**\0**", "[\0](https://@@.org)", "![\0](@@.png)", "~~\0~~", "*\0*", "_\0_"),
+    _around(
+        "markdown", "**\0**", "[\0](https://@@.org)", "![\0](@@.png)", "~~\0~~", "*\0*", "_\0_"
+    ),
 )
 TEXT: tuple[Kind, ...] = (
     _plain("<br>", "<b>", "</b>", "<your-name>"),
@@ -181,9 +194,22 @@ def _tag(kind: str, *patterns: str) -> Kind:
 
 
 HTML: tuple[Kind, ...] = (
-    _tag("html", '<img alt="@@">', "<!-- @@ -->", '<wbr id="@@">', '<br id="@@">', '<span id="@@"></span>'),
+    _tag(
+        "html",
+        '<img alt="@@">',
+        "<!-- @@ -->",
+        '<wbr id="@@">',
+        '<br id="@@">',
+        '<span id="@@"></span>',
+    ),
     _plain("&nbsp;", "&lt;b&gt;", "&amp;", "&#128512;", "<br>", "&", "<"),
-    _tag("html", '<b id="@@">\0</b>', '<i id="@@">\0</i>', "<a href='@@'>\0</a>", '<span id="@@">\0</span>'),
+    _tag(
+        "html",
+        '<b id="@@">\0</b>',
+        '<i id="@@">\0</i>',
+        "<a href='@@'>\0</a>",
+        '<span id="@@">\0</span>',
+    ),
     _tag(
         "html",
         "{{ @@ &gt; 1 }}",
@@ -193,8 +219,18 @@ HTML: tuple[Kind, ...] = (
         "<? @@ ?>",
         "{% if @@ > 1 %}\0{% endif %}",
     ),
-    _tag("html", '<sup id="@@">1</sup>', '<sup><a href="#@@">[15]</a></sup>', "<sup>\0<b id=@@></b></sup>"),
-    _tag("html", '<ruby id="@@">cat<rt>dog</rt></ruby>', '<code id="@@">cat</code>', '<i lang="fr" id="@@">la</i>'),
+    _tag(
+        "html",
+        '<sup id="@@">1</sup>',
+        '<sup><a href="#@@">[15]</a></sup>',
+        "<sup>\0<b id=@@></b></sup>",
+    ),
+    _tag(
+        "html",
+        '<ruby id="@@">cat<rt>dog</rt></ruby>',
+        '<code id="@@">cat</code>',
+        '<i lang="fr" id="@@">la</i>',
+    ),
     _tag(
         "html",
         '<p id="@@">\0</p>',
@@ -202,15 +238,32 @@ HTML: tuple[Kind, ...] = (
         '<script id="@@">a<b</script>',
         '<p translate="no" id="@@">\0</p>',
     ),
-    _tag("html", '<b id="@@">\0', '</b id="@@">', "<b><i id=@@>\0</b></i>", '<b title="{{ @@ }}">\0</b>'),
+    _tag(
+        "html",
+        '<b id="@@">\0',
+        '</b id="@@">',
+        "<b><i id=@@>\0</b></i>",
+        '<b title="{{ @@ }}">\0</b>',
+    ),
 )
 XML: tuple[Kind, ...] = (
     _tag("xml", '<x id="@@"/>', "<!-- @@ -->", "<?pi @@?>", '<g id="@@"></g>'),
     _plain("&amp;", "&lt;", "&#x1F600;", "&quot;", "&#10;", "&gt;"),
     _tag("xml", '<g id="@@">\0</g>', '<ph:b id="@@">\0</ph:b>', "<i id='@@'>\0</i>"),
-    _tag("xml", "<![CDATA[@@ cat]]>", '<![CDATA[cat <b id="@@">dogs</b> & two]]>', "<![CDATA[<p @@>red & old</p>]]>"),
     _tag(
-        "xml", "<![CDATA[<b>&lt; {@@} &amp; {{ @@ > 1 }}</b> cat]]>", "{{ @@ &gt; 1 }}", "{{ @@ > 1 }}", "${@@ &lt; 1}"
+        "xml",
+        "<![CDATA[@@ cat]]>",
+        '<![CDATA[cat <b id="@@">dogs</b> & two]]>',
+        "<![CDATA[<p @@>red & old</p>]]>",
     ),
-    _tag("xml", '<p id="@@">\0</p>', '<script id="@@">a</script>', '<g translate="no" id="@@">\0</g>'),
+    _tag(
+        "xml",
+        "<![CDATA[<b>&lt; {@@} &amp; {{ @@ > 1 }}</b> cat]]>",
+        "{{ @@ &gt; 1 }}",
+        "{{ @@ > 1 }}",
+        "${@@ &lt; 1}",
+    ),
+    _tag(
+        "xml", '<p id="@@">\0</p>', '<script id="@@">a</script>', '<g translate="no" id="@@">\0</g>'
+    ),
 )

@@ -1,4 +1,5 @@
-"""The files in deploy/ and the compose file are valid and hardened, and use existing metrics and routes."""
+"""The files in deploy/ and the compose file are valid and hardened, and use existing metrics and
+routes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason=NO_
 
 
 def promtool(*arguments: str | Path, folder: Path = PROMETHEUS) -> None:
-    run = subprocess.run(["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        ["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -62,7 +65,10 @@ def test_every_panel_has_a_valid_query(tmp_path: Path) -> None:
     expressions = dashboard_expressions()
     for name, value in known.items():
         expressions = [expression.replace(name, value) for expression in expressions]
-    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(expressions)]
+    rules = [
+        {"record": f"panel:{number}", "expr": expression}
+        for number, expression in enumerate(expressions)
+    ]
     group = {"name": "panels", "rules": rules}
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [group]}), encoding="utf-8")
     promtool("check", "rules", "rules.yml", folder=tmp_path)
@@ -70,7 +76,12 @@ def test_every_panel_has_a_valid_query(tmp_path: Path) -> None:
 
 def test_every_alert_has_a_test_a_severity_and_an_action() -> None:
     tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
-    fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
+    fired = {
+        case["alertname"]
+        for test in tests
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
+    }
     quiet = {case["alertname"] for case in tests[0]["alert_rule_test"] if not case["exp_alerts"]}
     for rule in alert_rules():
         assert rule["alert"] in fired & quiet
@@ -94,7 +105,9 @@ def test_every_image_is_pinned_and_published_on_this_machine_only(name: str) -> 
     service = SERVICES[name]
     assert re.search(r":v?\d+\.\d+\.\d+(-gpu)?$", service["image"])
     assert re.search(
-        r"^ARG BASE=python:[\d.]+-slim-bookworm@sha256:[0-9a-f]{64}$", (ROOT / "Dockerfile").read_text(), re.M
+        r"^ARG BASE=python:[\d.]+-slim-bookworm@sha256:[0-9a-f]{64}$",
+        (ROOT / "Dockerfile").read_text(),
+        re.M,
     )
     for port in service.get("ports", ()):
         assert port.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1}:"))
@@ -107,10 +120,19 @@ FIXED = {f"ATTENTIVE_{name}" for name in ("HOST", "PORT", "WEIGHTS", "DATA", "AD
 @pytest.mark.parametrize("name", ["server", "server-gpu", "tools"])
 def test_every_setting_reaches_the_container(name: str) -> None:
     environment = SERVICES[name]["environment"]
-    assert set(environment) == {f"ATTENTIVE_{setting.upper()}" for setting in Settings.__slots__} | FIXED
-    assert SERVICES[name]["env_file"] == [{"path": ".env", "required": False}]  # those that are misspelled too
-    for key in set(environment) - FIXED:  # a fixed value, or a default that the caller's value replaces
-        assert environment[key] is None or key == "ATTENTIVE_DEVICE" or environment[key].startswith(f"${{{key}:-")
+    assert (
+        set(environment)
+        == {f"ATTENTIVE_{setting.upper()}" for setting in Settings.__slots__} | FIXED
+    )
+    # those that are misspelled too
+    assert SERVICES[name]["env_file"] == [{"path": ".env", "required": False}]
+    # a fixed value, or a default that the caller's value replaces
+    for key in set(environment) - FIXED:
+        assert (
+            environment[key] is None
+            or key == "ATTENTIVE_DEVICE"
+            or environment[key].startswith(f"${{{key}:-")
+        )
 
 
 def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
@@ -128,7 +150,9 @@ def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
 
 
 def test_only_the_servers_reach_redis() -> None:
-    networks = {name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()}
+    networks = {
+        name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()
+    }
     assert networks["redis"] == {"state"} and SCALED["networks"]["state"] == {"internal": True}
     assert {name for name, found in networks.items() if "state" in found} == {"redis"}
     assert SCALED_SERVER["networks"].keys() == {"default", "state"} and SCALED_SERVER["ports"] == []
@@ -136,15 +160,21 @@ def test_only_the_servers_reach_redis() -> None:
 
 
 def test_the_front_finds_the_servers_by_two_names() -> None:
-    """A backend of HAProxy has each address of a name once, but two servers for it: one is checked by /ready, one by /health."""
+    """A backend of HAProxy has each address of a name once, but two servers for it: one is checked
+    by /ready, one by /health."""
     names = re.findall(
-        r'server-template \S+ 1-16 "\$\{\w+-(.+):8000\}"', (ROOT / "deploy/haproxy/haproxy.cfg").read_text()
+        r'server-template \S+ 1-16 "\$\{\w+-(.+):8000\}"',
+        (ROOT / "deploy/haproxy/haproxy.cfg").read_text(),
     )
     assert names == ["server", *SCALED_SERVER["networks"]["default"]["aliases"]]
 
 
 def test_files_that_containers_mount_exist() -> None:
-    mounts = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())]
+    mounts = [
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service.get("volumes", ())
+    ]
     for path in (ROOT / mount for mount in mounts if mount.startswith("./")):
         assert path.exists()
 
@@ -152,11 +182,17 @@ def test_files_that_containers_mount_exist() -> None:
 def test_the_image_copies_what_compiles_the_cpu_backend(tmp_path: Path) -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     stage = text.partition(" AS cpu-backend")[2].partition("\nFROM")[0]
-    for *sources, target in (line.split() for line in re.findall(r"^COPY (model.*\.py .*)", stage, re.MULTILINE)):
+    for *sources, target in (
+        line.split() for line in re.findall(r"^COPY (model.*\.py .*)", stage, re.MULTILINE)
+    ):
         (tmp_path / target).mkdir(parents=True, exist_ok=True)
         for source in sources:
             shutil.copy(ROOT / source, tmp_path / target)
-    command = [sys.executable, "-c", "import model.backends.cpu.__main__ as found; print(found.__file__)"]
+    command = [
+        sys.executable,
+        "-c",
+        "import model.backends.cpu.__main__ as found; print(found.__file__)",
+    ]
     run = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert run.stdout.startswith(str(tmp_path)), run.stderr
 
@@ -167,9 +203,14 @@ def test_the_images_have_the_versions_of_the_constraints_with_hashes() -> None:
         return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
     tested = pins((ROOT / "constraints.txt").read_text(encoding="utf-8"))
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "deploy/requirements").glob("*.txt")}
+    texts = {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in (ROOT / "deploy/requirements").glob("*.txt")
+    }
     for text in texts.values():
-        assert {name: tested.get(name, version) for name, version in pins(text).items()} == pins(text)
+        assert {name: tested.get(name, version) for name, version in pins(text).items()} == pins(
+            text
+        )
         assert all("--hash=sha256:" in package for package in re.split(r"\n(?=\S)", text))
     command = [sys.executable, "deploy/docker/requirements.py", "redis, otel, torch", "torch"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -178,14 +219,23 @@ def test_the_images_have_the_versions_of_the_constraints_with_hashes() -> None:
     wanted = {*project["dependencies"], *extras["redis"], *extras["otel"]}
     assert wanted == set(run.stdout.splitlines())
     assert not pins("\n".join(wanted)).keys() - pins(texts["server"]).keys()
-    assert "torch" in pins(texts["gpu"]) and pins(texts["tools"]).keys() >= {"ctranslate2", "sacrebleu"}
+    assert "torch" in pins(texts["gpu"]) and pins(texts["tools"]).keys() >= {
+        "ctranslate2",
+        "sacrebleu",
+    }
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
 def test_the_unit_of_systemd_is_valid_and_confined(tmp_path):
     unit = tmp_path / "attentive.service"
     text = (ROOT / "deploy/systemd/attentive.service").read_text(encoding="utf-8")
-    unit.write_text(text.replace("/opt/attentive/bin/attentive serve", sys.executable), encoding="utf-8")
+    unit.write_text(
+        text.replace("/opt/attentive/bin/attentive serve", sys.executable), encoding="utf-8"
+    )
     for arguments in (["verify"], ["security", "--offline=yes", "--threshold=20"]):  # of 100
-        run = subprocess.run(["systemd-analyze", *arguments, unit], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            ["systemd-analyze", *arguments, unit], capture_output=True, text=True, check=False
+        )
         assert (run.returncode, run.stderr) == (0, ""), run.stdout[-300:]

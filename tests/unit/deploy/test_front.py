@@ -1,4 +1,5 @@
-"""HAProxy in front of the servers: its configuration, the requests that it repeats, its errors and its log."""
+"""HAProxy in front of the servers: its configuration, the requests that it repeats, its errors and
+its log."""
 
 from __future__ import annotations
 
@@ -31,16 +32,28 @@ from tests.support.servers.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = ROOT / "deploy/haproxy/haproxy.cfg"
-WITH_EFFECT = ("/translate_file", "/v2/document", "/v2/glossaries", "/v3/glossaries", "/suggest", "/admin/")
+WITH_EFFECT = (
+    "/translate_file",
+    "/v2/document",
+    "/v2/glossaries",
+    "/v3/glossaries",
+    "/suggest",
+    "/admin/",
+)
 """POST requests that make something, that are refused, or that the front does not pass on."""
 
 
 @pytest.fixture
 def front_variables(tmp_path: Path) -> dict[str, str]:
-    """Returns the environment of HAProxy in front of two servers that do not run, with a new certificate."""
+    """Returns the environment of HAProxy in front of two servers that do not run, with a new
+    certificate."""
     if shutil.which("haproxy") is None or shutil.which("openssl") is None:
         pytest.skip("haproxy is not installed (Debian packages: haproxy, openssl)")
-    subprocess.run(["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path], capture_output=True, check=True)
+    subprocess.run(
+        ["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path],
+        capture_output=True,
+        check=True,
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["front.pem"]
     return {
         **os.environ,
@@ -53,17 +66,28 @@ def front_variables(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.parametrize(
     ("subject", "days", "renewed"),
-    [("/CN=localhost", 29, True), ("/CN=localhost", 31, False), ("/CN=translate.example", 29, False)],
+    [
+        ("/CN=localhost", 29, True),
+        ("/CN=localhost", 31, False),
+        ("/CN=translate.example", 29, False),
+    ],
 )
 def test_the_certificate_made_for_localhost_is_renewed_in_its_last_month(
     subject: str, days: int, renewed: bool, tmp_path: Path
 ) -> None:
     file, key = tmp_path / "front.pem", tmp_path / "key.pem"
-    made = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days {days} -subj {subject}"
+    made = (
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days {days} "
+        f"-subj {subject}"
+    )
     subprocess.run([*made.split(), "-keyout", key, "-out", file], capture_output=True, check=True)
     before = file.read_bytes()
     for _ in range(2):  # the second run keeps the certificate of the first one
-        subprocess.run(["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path], capture_output=True, check=True)
+        subprocess.run(
+            ["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path],
+            capture_output=True,
+            check=True,
+        )
         assert (file.read_bytes() != before) == renewed
         before, renewed = file.read_bytes(), False
 
@@ -71,7 +95,9 @@ def test_the_certificate_made_for_localhost_is_renewed_in_its_last_month(
 def test_the_front_repeats_the_requests_without_an_effect() -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     repeated = {
-        path for line in re.findall(r"^ *acl repeatable path (.+)$", text, re.MULTILINE) for path in line.split()
+        path
+        for line in re.findall(r"^ *acl repeatable path (.+)$", text, re.MULTILINE)
+        for path in line.split()
     }
     posts = {path for path, methods in new_app().openapi()["paths"].items() if "post" in methods}
     assert repeated == {path for path in posts if not path.startswith(WITH_EFFECT)}
@@ -121,10 +147,15 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
         "/ready",
     ):
         answer_of(port, path)
-    process.send_signal(signal.SIGUSR1)  # ends after its connections; SIGTERM may lose their lines of the log
+    # ends after its connections; SIGTERM may lose their lines of the log
+    process.send_signal(signal.SIGUSR1)
     log = process.stdout.read().decode() if process.stdout else ""
     assert "SECRET" not in log
-    assert log.count("/download_file/") == 2 and "GET /translate 503" in log and "GET /ready 503" in log
+    assert (
+        log.count("/download_file/") == 2
+        and "GET /translate 503" in log
+        and "GET /ready 503" in log
+    )
 
 
 def test_a_reload_of_the_front_loses_no_request_of_an_idle_connection(
@@ -144,11 +175,14 @@ def test_a_reload_of_the_front_loses_no_request_of_an_idle_connection(
 
 @contextmanager
 def front_of_a_server(
-    variables: dict[str, str], ready: list[int], *changes: tuple[str, str], health: int | None = None
+    variables: dict[str, str],
+    ready: list[int],
+    *changes: tuple[str, str],
+    health: int | None = None,
 ) -> Iterator[tuple[int, Iterator[socket.socket]]]:
-    """Runs a front before a server whose /ready is the last status of `ready`, and its /health too without a status of
-    its own. Yields its port and the connections of the POST requests that it sends. It waits one second where the real
-    one waits ten. `changes` replace parts of its file."""
+    """Runs a front before a server whose /ready is the last status of `ready`, and its /health too
+    without a status of its own. Yields its port and the connections of the POST requests that it
+    sends. It waits one second where the real one waits ten. `changes` replace parts of its file."""
 
     def posts() -> Iterator[socket.socket]:
         end = time.monotonic() + 60  # for a front that sends only checks
@@ -172,7 +206,9 @@ def front_of_a_server(
         configuration.write(text)
         configuration.flush()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with running_front(variables | {"SERVER": address, "SERVER_ALIVE": address}, configuration.name) as (port, _):
+        with running_front(
+            variables | {"SERVER": address, "SERVER_ALIVE": address}, configuration.name
+        ) as (port, _):
             yield port, posts()
 
 
@@ -181,7 +217,9 @@ def answer(request: socket.socket, status: int = 200) -> None:
     request.close()
 
 
-def test_a_server_behind_the_front_sees_that_its_client_has_left(front_variables: dict[str, str]) -> None:
+def test_a_server_behind_the_front_sees_that_its_client_has_left(
+    front_variables: dict[str, str],
+) -> None:
     with front_of_a_server(front_variables, [200]) as (port, posts):
         client = connection_to(port)
         client.request("POST", "/translate")
@@ -211,13 +249,19 @@ def test_a_translation_that_a_frozen_server_has_is_repeated_although_no_server_i
 
 
 @pytest.mark.slow  # starts HAProxy
-def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(front_variables: dict[str, str]) -> None:
+def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(
+    front_variables: dict[str, str],
+) -> None:
     ready = [200]
-    with front_of_a_server(front_variables, ready) as (port, posts), closing(connection_to(port)) as client:
+    with (
+        front_of_a_server(front_variables, ready) as (port, posts),
+        closing(connection_to(port)) as client,
+    ):
         client.request("POST", "/v2/document", b"a")
         request = next(posts)
         ready.append(503)
-        threading.Thread(target=lambda: list(posts), daemon=True).start()  # answers the health checks
+        # answers the health checks
+        threading.Thread(target=lambda: list(posts), daemon=True).start()
         while answer_of(port, "/docs")[2] != {"error": "No server is ready; try again later."}:
             time.sleep(0.05)
         answer(request)
@@ -225,7 +269,8 @@ def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(fr
 
 
 class StatedServer(http.server.ThreadingHTTPServer):
-    """A server whose /ready and /health have the statuses of `state`, and which answers other requests with its number."""
+    """A server whose /ready and /health have the statuses of `state`, and which answers other
+    requests with its number."""
 
     STATES: ClassVar = {"ready": (200, 200), "restarting": (503, 200), "frozen or gone": (503, 503)}
 
@@ -262,7 +307,10 @@ def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
         for server in servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             stack.callback(server.shutdown)
-        lines = "".join(rf"\n    server \g<1>{server.number} 127.0.0.1:{server.server_port}\2" for server in servers)
+        lines = "".join(
+            rf"\n    server \g<1>{server.number} 127.0.0.1:{server.server_port}\2"
+            for server in servers
+        )
         text, changed = re.subn(r'\n    server-template (\w+-) .*"(.*)', lines, text)
         assert changed == 2
         (tmp_path / "haproxy.cfg").write_text(text)
@@ -271,7 +319,9 @@ def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
             for server in servers:
                 server.state = rng.choice([*StatedServer.STATES, "restarting"])
             living = [server for server in servers if server.state != "frozen or gone"]
-            best = [server.number for server in living if server.state == "ready"] or [each.number for each in living]
+            best = [server.number for server in living if server.state == "ready"] or [
+                each.number for each in living
+            ]
             row = 0
             while row < 6:  # the front notices soon
                 status, headers, body = answer_of(port, "/languages")
@@ -280,13 +330,16 @@ def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
 
 
 @pytest.mark.slow  # starts HAProxy
-def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(front_variables: dict[str, str]) -> None:
+def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(
+    front_variables: dict[str, str],
+) -> None:
     new = "".join(f"\n    server new-{number} 127.0.0.1:{free_port()}" for number in range(2))
     template = 'server-template ready- 1-16 "${SERVER-server:8000}"'
     changes = (("inter 1s", "inter 60s"), (template, template.replace("1-16", "1") + new))
     with front_of_a_server(front_variables, [200], *changes) as (port, posts), ExitStack() as stack:
         clients = [stack.enter_context(closing(connection_to(port))) for _ in range(4)]
-        for client in clients:  # the server that listens is the busiest, so each request goes to the new ones first
+        # the server that listens is the busiest, so each request goes to the new ones first
+        for client in clients:
             client.request("POST", "/translate", b'{"q": "a"}')
         for _ in clients:
             answer(next(posts))
@@ -294,7 +347,9 @@ def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(fron
 
 
 @pytest.mark.slow  # starts HAProxy
-@pytest.mark.parametrize(("part", "status"), [(b"", 503), (b"HTTP/1.1 200 \r\nContent-Length: 10\r\n\r\n123", 502)])
+@pytest.mark.parametrize(
+    ("part", "status"), [(b"", 503), (b"HTTP/1.1 200 \r\nContent-Length: 10\r\n\r\n123", 502)]
+)
 def test_a_request_whose_servers_have_all_ended_is_answered_although_its_connection_is_not_new(
     front_variables: dict[str, str], tmp_path: Path, part: bytes, status: int
 ) -> None:
@@ -321,25 +376,37 @@ def test_a_request_whose_servers_have_all_ended_is_answered_although_its_connect
         server.close()
         answered.close()
         with client.getresponse() as received:
-            assert (received.status, received.headers["Retry-After"], json.load(received).keys()) == (
+            assert (
+                received.status,
+                received.headers["Retry-After"],
+                json.load(received).keys(),
+            ) == (
                 503,
                 "2",
                 {"error"},
             )
 
 
-def test_errors_of_the_front_are_json_and_name_when_to_return(front: tuple[int, subprocess.Popen[bytes]]) -> None:
+def test_errors_of_the_front_are_json_and_name_when_to_return(
+    front: tuple[int, subprocess.Popen[bytes]],
+) -> None:
     for host, known in (("translate.example", "max-age=31536000"), ("localhost:8443", None)):
         status, headers, body = answer_of(front[0], "/languages", host)
         assert (status, body.keys(), headers["Retry-After"]) == (503, {"error"}, "2")
         assert headers["Strict-Transport-Security"] == known
-    errors = re.findall(r"^ *http-error status (\d+) .* string '(.+?)'", CONFIGURATION.read_text(), re.MULTILINE)
+    errors = re.findall(
+        r"^ *http-error status (\d+) .* string '(.+?)'", CONFIGURATION.read_text(), re.MULTILINE
+    )
     stated = {status for status, text in errors if json.loads(text).keys() == {"error"}}
     assert stated == {"400", "404", "408", "500", "502", "503", "504"}
 
 
-@pytest.mark.parametrize(("cipher", "accepted"), [("AES128-GCM-SHA256", True), ("AES128-SHA256", False)])
-def test_the_front_refuses_ciphers_with_cbc(cipher: str, accepted: bool, front: tuple[int, Any]) -> None:
+@pytest.mark.parametrize(
+    ("cipher", "accepted"), [("AES128-GCM-SHA256", True), ("AES128-SHA256", False)]
+)
+def test_the_front_refuses_ciphers_with_cbc(
+    cipher: str, accepted: bool, front: tuple[int, Any]
+) -> None:
     context = ssl._create_unverified_context()  # noqa: S323  the certificate is self-signed
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(f"ECDHE-ECDSA-{cipher}")
@@ -350,7 +417,11 @@ def test_the_front_refuses_ciphers_with_cbc(cipher: str, accepted: bool, front: 
 def test_the_front_waits_longer_than_a_server_works() -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     [others] = re.findall(r"^ *timeout server (\d+)s$", text, re.MULTILINE)
-    [files] = re.findall(r"^ *http-request set-timeout server (\d+)s if { path /translate_file }$", text, re.MULTILINE)
+    [files] = re.findall(
+        r"^ *http-request set-timeout server (\d+)s if { path /translate_file }$",
+        text,
+        re.MULTILINE,
+    )
     assert int(others) > Settings().timeout_seconds
     assert int(files) > Settings().file_timeout_seconds
 

@@ -1,4 +1,5 @@
-"""The container's health check: a server that hangs is killed after three checks, any other state is only reported."""
+"""The container's health check: a server that hangs is killed after three checks, any other state
+is only reported."""
 
 from __future__ import annotations
 
@@ -44,8 +45,19 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def container(request: pytest.FixtureRequest, check: ModuleType) -> Iterator[subprocess.Popen[str]]:
     """A first process with a server as its child, as tini has."""
-    words = [sys.executable, "-c", SERVER, os.environ["ATTENTIVE_PORT"], *getattr(request, "param", ())]
-    command = [sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))", *words]
+    words = [
+        sys.executable,
+        "-c",
+        SERVER,
+        os.environ["ATTENTIVE_PORT"],
+        *getattr(request, "param", ()),
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))",
+        *words,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "listening\n"
         yield process
@@ -54,12 +66,16 @@ def container(request: pytest.FixtureRequest, check: ModuleType) -> Iterator[sub
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_a_server_that_answers_is_healthy(check: ModuleType, container: subprocess.Popen[str]) -> None:
+def test_a_server_that_answers_is_healthy(
+    check: ModuleType, container: subprocess.Popen[str]
+) -> None:
     assert [check.main(container.pid) for _ in range(2)] == [0, 0]
 
 
 @pytest.mark.parametrize("container", [["starting"]], indirect=True)
-def test_a_server_that_is_not_ready_is_unhealthy_and_lives(check: ModuleType, container: subprocess.Popen[str]) -> None:
+def test_a_server_that_is_not_ready_is_unhealthy_and_lives(
+    check: ModuleType, container: subprocess.Popen[str]
+) -> None:
     assert [check.main(container.pid) for _ in range(4)] == [1] * 4
     assert check.servers(container.pid)
 
@@ -71,10 +87,13 @@ def test_a_server_that_hangs_is_killed(check: ModuleType, container: subprocess.
     assert [check.main(container.pid) for _ in range(2)] == [1, 1]
     assert check.servers(container.pid) == [server]
     assert check.main(container.pid) == 1
-    assert container.wait(30) != 0  # the first process ends with its server, and the container with it
+    # the first process ends with its server, and the container with it
+    assert container.wait(30) != 0
 
 
-def test_an_answer_starts_the_count_again(check: ModuleType, container: subprocess.Popen[str]) -> None:
+def test_an_answer_starts_the_count_again(
+    check: ModuleType, container: subprocess.Popen[str]
+) -> None:
     [server] = check.servers(container.pid)
     for _ in range(2):
         os.kill(server, signal.SIGSTOP)

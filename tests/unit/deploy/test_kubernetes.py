@@ -1,4 +1,5 @@
-"""The overlays in deploy/kubernetes are rendered, match the schemas of Kubernetes, and name what exists."""
+"""The overlays in deploy/kubernetes are rendered, match the schemas of Kubernetes, and name what
+exists."""
 
 from __future__ import annotations
 
@@ -21,16 +22,26 @@ ROOT = Path(__file__).parents[3]
 KUBERNETES = ROOT / "deploy/kubernetes"
 OVERLAYS = sorted(path.parent.name for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
 MONITORING = "monitoring.coreos.com/v1"
-CUSTOM = {"ScaledObject": "keda.sh/v1alpha1", "ServiceMonitor": MONITORING, "PrometheusRule": MONITORING}
+CUSTOM = {
+    "ScaledObject": "keda.sh/v1alpha1",
+    "ServiceMonitor": MONITORING,
+    "PrometheusRule": MONITORING,
+}
 """The apiVersion of kinds without a schema here."""
 
 
 @cache
 def kubectl_renders() -> bool:
-    """Returns whether kubectl has kustomize 4 or later, which knows components (kubectl 1.24 and later say so)."""
+    """Returns whether kubectl has kustomize 4 or later, which knows components (kubectl 1.24 and
+    later say so)."""
     if shutil.which("kubectl") is None:
         return False
-    said = subprocess.run(["kubectl", "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        ["kubectl", "version", "--client", "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     try:
         return "kustomizeVersion" in json.loads(said.stdout)
     except ValueError:
@@ -49,13 +60,21 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
 
 
 def found(overlay: str, kind: str, name: str = "attentive") -> dict[str, Any]:
-    [one] = [item for item in rendered(overlay) if item["kind"] == kind and item["metadata"]["name"] == name]
+    [one] = [
+        item
+        for item in rendered(overlay)
+        if item["kind"] == kind and item["metadata"]["name"] == name
+    ]
     return one
 
 
 def metrics_of_autoscaling(overlay: str) -> set[str]:
     """Returns the metrics that a ScaledObject or a HorizontalPodAutoscaler reads."""
-    scalers = [item for item in rendered(overlay) if item["kind"] in ("ScaledObject", "HorizontalPodAutoscaler")]
+    scalers = [
+        item
+        for item in rendered(overlay)
+        if item["kind"] in ("ScaledObject", "HorizontalPodAutoscaler")
+    ]
     return set(re.findall(r"\battentive_\w+", json.dumps([item["spec"] for item in scalers])))
 
 
@@ -70,7 +89,9 @@ def test_every_object_matches_its_schema(overlay: str) -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_pod_meets_the_restricted_standard(overlay: str) -> None:
-    workloads = [item for item in rendered(overlay) if item["kind"] in ("Deployment", "StatefulSet")]
+    workloads = [
+        item for item in rendered(overlay) if item["kind"] in ("Deployment", "StatefulSet")
+    ]
     assert workloads
     for pod in (item["spec"]["template"]["spec"] for item in workloads):
         assert pod["securityContext"]["runAsNonRoot"] is True
@@ -111,19 +132,27 @@ def test_names_labels_and_volumes_refer_to_existing_objects(overlay: str) -> Non
                 item["spec"]["selector"]["matchLabels"].items()
                 <= found(overlay, "Service")["metadata"]["labels"].items()
             )
-            assert item["spec"]["endpoints"][0]["port"] == found(overlay, "Service")["spec"]["ports"][0]["name"]
+            assert (
+                item["spec"]["endpoints"][0]["port"]
+                == found(overlay, "Service")["spec"]["ports"][0]["name"]
+            )
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_settings_exist_and_leave_time_to_drain(overlay: str) -> None:
     template = found(overlay, "Deployment")["spec"]["template"]["spec"]
     server = template["containers"][0]
-    [settings] = [source["configMapRef"]["name"] for source in server["envFrom"] if "configMapRef" in source]
+    [settings] = [
+        source["configMapRef"]["name"] for source in server["envFrom"] if "configMapRef" in source
+    ]
     values = found(overlay, "ConfigMap", settings)["data"]
-    read = Settings.read(environment=values)  # raises SettingsError for a value that the server refuses
+    # raises SettingsError for a value that the server refuses
+    read = Settings.read(environment=values)
     assert {f"ATTENTIVE_{name.upper()}" for name in Settings.__slots__} >= set(values)
     sleep = int(server["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert template["terminationGracePeriodSeconds"] > sleep + read.drain_seconds + read.grace_seconds
+    assert (
+        template["terminationGracePeriodSeconds"] > sleep + read.drain_seconds + read.grace_seconds
+    )
 
 
 def test_the_images_are_those_of_compose() -> None:
@@ -140,8 +169,12 @@ def test_the_images_are_those_of_compose() -> None:
 
 
 def test_the_rules_for_the_operator_are_those_of_prometheus() -> None:
-    rule = yaml.safe_load((KUBERNETES / "components/monitoring/prometheus-rule.yaml").read_text(encoding="utf-8"))
-    assert rule["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))
+    rule = yaml.safe_load(
+        (KUBERNETES / "components/monitoring/prometheus-rule.yaml").read_text(encoding="utf-8")
+    )
+    assert rule["spec"] == yaml.safe_load(
+        (ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8")
+    )
 
 
 def test_keda_asks_for_the_namespace_of_the_pods() -> None:
@@ -152,7 +185,9 @@ def test_keda_asks_for_the_namespace_of_the_pods() -> None:
 
 def settings_of(overlay: str) -> dict[str, str]:
     maps = [item for item in rendered(overlay) if item["kind"] == "ConfigMap"]
-    return next(item["data"] for item in maps if item["metadata"]["name"].startswith("attentive-settings"))
+    return next(
+        item["data"] for item in maps if item["metadata"]["name"].startswith("attentive-settings")
+    )
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -163,8 +198,11 @@ def test_pods_without_a_shared_state_have_no_keys(overlay: str) -> None:
 
 def test_secrets_reach_the_server_and_its_redis() -> None:
     server = found("example", "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    assert server["envFrom"][-1] == {"secretRef": {"name": "attentive-secrets"}}  # the last one is used
-    redis = found("example", "StatefulSet", "attentive-redis")["spec"]["template"]["spec"]["containers"][0]
+    # the last one is used
+    assert server["envFrom"][-1] == {"secretRef": {"name": "attentive-secrets"}}
+    redis = found("example", "StatefulSet", "attentive-redis")["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     names = [variable["name"] for variable in server["env"]]
     assert names.index("REDIS_PASSWORD") < names.index("ATTENTIVE_STATE")  # which refers to it
     password = server["env"][names.index("REDIS_PASSWORD")]["valueFrom"]
@@ -173,8 +211,11 @@ def test_secrets_reach_the_server_and_its_redis() -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_an_overlay_keeps_what_the_base_has(overlay: str) -> None:
-    """Environment, volumes, probes and security of every container: a patch of one component replaces no list of another."""
-    base = next(item for item in rendered("../base") if item["kind"] == "Deployment")["spec"]["template"]["spec"]
+    """Environment, volumes, probes and security of every container: a patch of one component
+    replaces no list of another."""
+    base = next(item for item in rendered("../base") if item["kind"] == "Deployment")["spec"][
+        "template"
+    ]["spec"]
     spec = found(overlay, "Deployment")["spec"]["template"]["spec"]
     [server], [own] = base["containers"], spec["containers"]
     for one, other, key in (
@@ -192,18 +233,29 @@ def test_an_overlay_keeps_what_the_base_has(overlay: str) -> None:
 
 
 def test_an_update_on_gpus_needs_no_spare_one() -> None:
-    assert found("gpu", "Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+    assert found("gpu", "Deployment")["spec"]["strategy"]["rollingUpdate"] == {
+        "maxUnavailable": 1,
+        "maxSurge": 0,
+    }
 
 
 def test_the_ingress_leads_to_the_service_and_hides_what_is_for_operators() -> None:
     [rule] = found("example", "Ingress")["spec"]["rules"]
     backends = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
-    assert backends == {"/": "attentive", "/metrics": "attentive-hidden", "/admin": "attentive-hidden"}
+    assert backends == {
+        "/": "attentive",
+        "/metrics": "attentive-hidden",
+        "/admin": "attentive-hidden",
+    }
     assert "selector" not in found("example", "Service", "attentive-hidden")["spec"]
     assert settings_of("example")["ATTENTIVE_PUBLIC_URL"] == f"https://{rule['host']}"
 
 
 def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:
-    values = yaml.safe_load((KUBERNETES / "overlays/autoscaled-hpa/adapter-values.yaml").read_text(encoding="utf-8"))
+    values = yaml.safe_load(
+        (KUBERNETES / "overlays/autoscaled-hpa/adapter-values.yaml").read_text(encoding="utf-8")
+    )
     [rule] = values["rules"]["custom"]
-    assert set(re.findall(r"attentive_\w+", rule["seriesQuery"])) == metrics_of_autoscaling("autoscaled-hpa")
+    assert set(re.findall(r"attentive_\w+", rule["seriesQuery"])) == metrics_of_autoscaling(
+        "autoscaled-hpa"
+    )

@@ -43,12 +43,18 @@ def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
     folder = saved(tmp_path, transformer, file_bytes=40_000)  # replaces the single file
     files = weight_files(tmp_path)
     assert len(files) > 2 and max(file.stat().st_size for file in files) < 45_000
-    assert {oct(file.stat().st_mode & 0o777) for file in files} == {"0o644"}  # other users can read them
+    # other users can read them
+    assert {oct(file.stat().st_mode & 0o777) for file in files} == {"0o644"}
     loaded = load_model(folder)
-    assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
+    assert all(
+        torch.equal(loaded.state_dict()[name], tensor)
+        for name, tensor in transformer.state_dict().items()
+    )
 
 
-def test_imports_need_no_library_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_need_no_library_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transformer = random_model()
     saved(tmp_path, transformer, file_bytes=40_000)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # only the extra for training has it
@@ -58,7 +64,9 @@ def test_imports_need_no_library_of_the_hub(tmp_path: Path, monkeypatch: pytest.
 
 def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
     folder = saved(tmp_path, random_model(), dtype=torch.float16)
-    assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
+    assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {
+        torch.float16
+    }
     assert next(load_model(folder).parameters()).dtype == torch.float32
     assert next(load_model(folder, dtype=torch.bfloat16).parameters()).dtype == torch.bfloat16
 
@@ -68,7 +76,10 @@ def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
     [
         (lambda tensors: tensors.pop("embedding.weight"), "lack embedding.weight"),
         (lambda tensors: tensors.update(stranger=torch.zeros(2)), "extra tensor stranger"),
-        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(3, 3)}), "embedding.weight .*shape"),
+        (
+            lambda tensors: tensors.update({"embedding.weight": torch.zeros(3, 3)}),
+            "embedding.weight .*shape",
+        ),
         (
             lambda tensors: tensors.update({"embedding.weight": tensors["embedding.weight"].int()}),
             "embedding.weight .*I32",
@@ -76,7 +87,9 @@ def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
         (lambda tensors: tensors.clear(), "and .* more"),
     ],
 )
-def test_errors_name_the_tensor(edit: Callable[[dict[str, torch.Tensor]], Any], reason: str, tmp_path: Path) -> None:
+def test_errors_name_the_tensor(
+    edit: Callable[[dict[str, torch.Tensor]], Any], reason: str, tmp_path: Path
+) -> None:
     folder = saved(tmp_path, random_model())
     tensors = load_file(tmp_path / "model.safetensors")
     edit(tensors)
@@ -87,7 +100,9 @@ def test_errors_name_the_tensor(edit: Callable[[dict[str, torch.Tensor]], Any], 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_are_not_finite_are_refused(number: float, dtype: torch.dtype, tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_refused(
+    number: float, dtype: torch.dtype, tmp_path: Path
+) -> None:
     """In both readers of weights."""
     folder = saved(tmp_path, random_model(), dtype=dtype)
     tensors = load_file(tmp_path / "model.safetensors")
@@ -105,7 +120,9 @@ def test_finite_numbers_with_an_infinite_sum_are_accepted(tmp_path: Path) -> Non
     tensors["embedding.weight"][:] = 3e38
     save_file(tensors, tmp_path / "model.safetensors")
     assert load_model(folder)
-    assert SafetensorFiles([tmp_path / "model.safetensors"])["embedding.weight"][0, 0] == np.float32(3e38)
+    assert SafetensorFiles([tmp_path / "model.safetensors"])["embedding.weight"][
+        0, 0
+    ] == np.float32(3e38)
 
 
 def test_missing_or_broken_files_are_refused(tmp_path: Path) -> None:

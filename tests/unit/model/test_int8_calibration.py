@@ -1,4 +1,5 @@
-"""Calibration for int8 keeps float32 results and reduces the rounding error; the integers of an int8 file survive.
+"""Calibration for int8 keeps float32 results and reduces the rounding error; the integers of an
+int8 file survive.
 
 Float32 logits promise 2e-4: calibration changes the order of the sums.
 """
@@ -64,7 +65,9 @@ def test_calibration_changes_no_logits_in_float32(variant: str) -> None:
     replaced, _ = for_int8(config, tensors, position_table(config, tensors))
     assert set(replaced) == set(tensors)
     assert len(replaced) == len(tensors)
-    moved = [name for name in tensors if "cross_attention" in name or name.startswith("encoder_norm")]
+    moved = [
+        name for name in tensors if "cross_attention" in name or name.startswith("encoder_norm")
+    ]
     moved.append(f"encoder.{config.encoder_layers - 1}.feed_forward_residual.norm.bias")
     shifted = copy.deepcopy(transformer)
     shifted.load_state_dict(
@@ -84,8 +87,12 @@ def cross_values(transformer: Transformer) -> torch.Tensor:
         return layer.cross_attention.keys_values(memory)[1]
 
 
-@pytest.mark.parametrize("variant", ["the paper's", "pre-norm", "swish, half-and-half, bias, zero start"])
-def test_calibration_reduces_the_rounding_error(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "variant", ["the paper's", "pre-norm", "swish, half-and-half, bias, zero start"]
+)
+def test_calibration_reduces_the_rounding_error(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transformer = with_a_large_constant(**VARIANTS[variant])
     exact, calibrated = cross_values(transformer), cross_values(rounded(transformer))
     monkeypatch.setattr(cpu_models, "for_int8", lambda config, tensors, positions: (tensors, []))
@@ -103,7 +110,9 @@ def test_tensors_of_wrong_shape_are_returned_unchanged() -> None:
 
 def of_an_int8_file(integers: NDArray[np.int8], multiplier: float) -> NDArray[np.float32]:
     """Returns weights as the import of an int8 file computes them."""
-    weights: NDArray[np.float32] = integers.astype(np.float32) * (np.float32(1) / np.float32(multiplier))
+    weights: NDArray[np.float32] = integers.astype(np.float32) * (
+        np.float32(1) / np.float32(multiplier)
+    )
     return weights
 
 
@@ -122,15 +131,18 @@ def test_other_matrices_have_the_largest_magnitude_of_each_row(seed: int) -> Non
     mixed = of_an_int8_file(integers((100, 16)), 99.0)
     mixed[70:] = weight[:30]  # only the last rows were not int8
     assert np.array_equal(row_ranges(mixed), np.abs(mixed).max(axis=1))
-    weight = integers((64, 32)) * np.linspace(0.1, 0.9, 64, dtype=np.float32)[:, None]  # a scale for each row
+    # a scale for each row
+    weight = integers((64, 32)) * np.linspace(0.1, 0.9, 64, dtype=np.float32)[:, None]
     assert np.array_equal(row_ranges(weight), np.abs(weight).max(axis=1))
 
 
 @needs_cpu_backend
 @pytest.mark.parametrize("exact", [True, False])
-def test_the_cpu_backend_keeps_the_integers_of_stacked_matrices(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries, keys and values are one matrix there and have scales of their own in the file. The inputs are integers,
-    which int8 does not round."""
+def test_the_cpu_backend_keeps_the_integers_of_stacked_matrices(
+    exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries, keys and values are one matrix there and have scales of their own in the file. The
+    inputs are integers, which int8 does not round."""
     if not exact:
         monkeypatch.setattr(module, "row_ranges", lambda weight: np.abs(weight).max(axis=1))
     transformer = tiny(positions="learned", scale_embeddings=False)
@@ -141,14 +153,22 @@ def test_the_cpu_backend_keeps_the_integers_of_stacked_matrices(exact: bool, mon
         transformer.embedding.weight.copy_(torch.from_numpy(tokens))
         for number, part in enumerate(("query", "key", "value")):
             weight = transformer.encoder[0].self_attention.get_submodule(part).weight
-            weight.copy_(torch.from_numpy(of_an_int8_file(integers(tuple(weight.shape), number), 90.0 + number)))
+            weight.copy_(
+                torch.from_numpy(
+                    of_an_int8_file(integers(tuple(weight.shape), number), 90.0 + number)
+                )
+            )
     [source] = sentences(transformer.config, (9,))
     float32, int8 = (
-        cpu_backend(transformer, precision).attention_maps(source, [5], vectors_of=("encoder", 0, 1)).vectors
+        cpu_backend(transformer, precision)
+        .attention_maps(source, [5], vectors_of=("encoder", 0, 1))
+        .vectors
         for precision in PRECISIONS
     )
     assert float32 is not None and int8 is not None
     for name in ("query", "key", "value"):
         expected = getattr(float32, name)
-        equal = np.allclose(getattr(int8, name), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+        equal = np.allclose(
+            getattr(int8, name), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        )
         assert equal == exact, name

@@ -35,7 +35,9 @@ from tests.support.models.random_models import VARIANTS, random_model
 
 def folder(path: Path, **changes: Any) -> ModelFolder:
     fields = {"pairs": (("en", "de"), ("en", "fr")), "tags": {"de": ">>de<<", "fr": ">>fr<<"}}
-    return new_folder(path, changes.pop("model", ModelConfig(vocab_size=300)), **{**fields, **changes})
+    return new_folder(
+        path, changes.pop("model", ModelConfig(vocab_size=300)), **{**fields, **changes}
+    )
 
 
 def write(path: Path, **changes: Any) -> None:
@@ -91,7 +93,12 @@ def test_invalid_fields_are_refused(changes: dict[str, Any], reason: str, tmp_pa
 def test_invalid_config_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="cannot be read"):
         read_folder(tmp_path)
-    for content, reason in (("{", "JSON"), ("[]", "format"), ("[" * 100_000, "JSON"), (" " * 1_000_001, "larger")):
+    for content, reason in (
+        ("{", "JSON"),
+        ("[]", "format"),
+        ("[" * 100_000, "JSON"),
+        (" " * 1_000_001, "larger"),
+    ):
         (tmp_path / "config.json").write_text(content)
         with pytest.raises(FolderError, match=reason):
             read_folder(tmp_path)
@@ -147,9 +154,19 @@ def test_json_round_trip(variant: str) -> None:
 
 
 def test_presets_have_the_sizes_of_the_paper() -> None:
-    assert (base(100).d_model, base(100).heads, base(100).d_ff, base(100).dropout) == (512, 8, 2048, 0.1)
+    assert (base(100).d_model, base(100).heads, base(100).d_ff, base(100).dropout) == (
+        512,
+        8,
+        2048,
+        0.1,
+    )
     assert (base(100).encoder_layers, base(100).decoder_layers) == (6, 6)
-    assert (big(100).d_model, big(100).heads, big(100).d_ff, big(100).dropout) == (1024, 16, 4096, 0.3)
+    assert (big(100).d_model, big(100).heads, big(100).d_ff, big(100).dropout) == (
+        1024,
+        16,
+        4096,
+        0.3,
+    )
     assert small(100).d_model < base(100).d_model
     assert small(100, d_ff=77).d_ff == 77
     assert all(preset(100).vocab_size == 100 for preset in PRESETS.values())
@@ -205,8 +222,13 @@ def test_values_that_are_not_a_config_are_rejected(fields: Any) -> None:
 
 def memory(count: int) -> list[Pair]:
     """Pairs of which every source occurs twice, in two spellings."""
-    words = [f"w{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}" for n in range(count // 2)]
-    return [Pair(text, text) for word in words for text in (f"The {word} 1", f"the {word.upper()}  22")]
+    words = [
+        f"w{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}"
+        for n in range(count // 2)
+    ]
+    return [
+        Pair(text, text) for word in words for text in (f"The {word} 1", f"the {word.upper()}  22")
+    ]
 
 
 @pytest.mark.parametrize(("count", "kept"), [(8, 0), (100, 10), (2_000, 200), (30_000, MOST_KEPT)])
@@ -215,7 +237,9 @@ def test_the_tenth(count, kept, terms):
     glossary = [Pair(pair.source.upper(), "term", term=True) for pair in memory(count)[:terms]]
     training, judgement = split([*memory(count), *glossary])
     assert len(judgement) == (kept if not terms else min(max(0, count - terms) // 10, kept))
-    assert not {folded(pair.source) for pair in training} & {folded(pair.source) for pair in judgement}
+    assert not {folded(pair.source) for pair in training} & {
+        folded(pair.source) for pair in judgement
+    }
     assert len(training) + len(judgement) in (count + len(glossary), count + len(glossary) - 1)
     assert set(glossary) <= set(training)
     assert set(split(memory(count)[::-1])[1]) == set(split(memory(count))[1])
@@ -224,7 +248,9 @@ def test_the_tenth(count, kept, terms):
 def shards(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).write_bytes(name.encode())
-    (folder / INDEX).write_text(json.dumps({"weight_map": {str(i): name for i, name in enumerate(names)}}))
+    (folder / INDEX).write_text(
+        json.dumps({"weight_map": {str(i): name for i, name in enumerate(names)}})
+    )
 
 
 def test_a_shortlist_and_files_that_no_index_names_are_not_weights(tmp_path: Path) -> None:
@@ -283,7 +309,9 @@ INTEGERS = RANDOM.integers(-127, 128, (40, 30)).astype(np.float32)
         (np.zeros((3, 3), np.float32), 4),
     ],
 )
-def test_a_tensor_is_stored_in_the_least_exact_width(tensor: np.ndarray, width: int, tmp_path: Path) -> None:
+def test_a_tensor_is_stored_in_the_least_exact_width(
+    tensor: np.ndarray, width: int, tmp_path: Path
+) -> None:
     save_arrays({"tensor": tensor}, tmp_path / "model.safetensors")
     read = SafetensorFiles([tmp_path / "model.safetensors"])
     assert read._files["tensor"][1].get_tensor("tensor").nbytes == width * tensor.size
@@ -295,7 +323,9 @@ def test_an_imported_firefox_model_has_the_size_of_its_file(tmp_path: Path) -> N
     folder = import_model(tmp_path / "ende", tmp_path / "weights")
     file = tmp_path / "ende" / "model.ende.intgemm.alphas.bin"
     positions = SafetensorFiles([folder.path / "model.safetensors"])["positions.weight"].nbytes
-    assert (folder.path / "model.safetensors").stat().st_size - positions < 1.05 * file.stat().st_size
+    assert (
+        folder.path / "model.safetensors"
+    ).stat().st_size - positions < 1.05 * file.stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,13 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import SHORTLIST, Shortlist, read_shortlist
 from model.transformer import Transformer
-from tests.support.models.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
+from tests.support.models.cpu_models import (
+    VARIANTS,
+    cpu_backend,
+    needs_cpu_backend,
+    sentences,
+    tiny,
+)
 from tests.support.models.folders import new_folder
 from tests.support.models.shortlists import random_lists
 
@@ -27,7 +33,12 @@ END = 0
 
 
 def shortlist(
-    lists: list[list[int]], first: int, vocabulary: int, *, shared: bool = False, tags: tuple[int, ...] = ()
+    lists: list[list[int]],
+    first: int,
+    vocabulary: int,
+    *,
+    shared: bool = False,
+    tags: tuple[int, ...] = (),
 ) -> Shortlist:
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     targets = np.array([target for targets in lists for target in targets], dtype=np.int32)
@@ -35,11 +46,14 @@ def shortlist(
 
 
 def tagged(vocabulary: int, best: int, tags: tuple[int, ...]) -> Shortlist:
-    """Returns random lists of `best` targets for each source token and tag; those of a tag are twice as long."""
+    """Returns random lists of `best` targets for each source token and tag; those of a tag are
+    twice as long."""
     tables = [random_lists(vocabulary, vocabulary, best, seed) for seed in range(len(tags))]
     for table, tag in zip(tables, tags, strict=True):
         table[tag] = random_lists(1, vocabulary, 2 * best, tag)[0]
-    return shortlist([one for table in tables for one in table], 0, vocabulary, shared=True, tags=tags)
+    return shortlist(
+        [one for table in tables for one in table], 0, vocabulary, shared=True, tags=tags
+    )
 
 
 def backend(transformer: Transformer, listed: Shortlist | None, slots: int = 16) -> Backend:
@@ -60,7 +74,16 @@ def test_a_source_allows_the_first_tokens_and_those_of_its_own() -> None:
     lists = [[], [30, 31], [31, 40], [50]]
     allowed = allowed_tokens(shortlist(lists, 4, 100), [2, 1, 2, 0])
     assert allowed == [0, 1, 2, 3, 4, 30, 31, 40]  # 4 fills the list to a multiple of 8
-    assert allowed_tokens(shortlist(lists, 4, 100, shared=True), [3, 0]) == [0, 1, 2, 3, 4, 5, 6, 50]
+    assert allowed_tokens(shortlist(lists, 4, 100, shared=True), [3, 0]) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        50,
+    ]
 
 
 def test_the_end_of_sentence_is_always_allowed() -> None:
@@ -71,7 +94,10 @@ def test_the_end_of_sentence_is_always_allowed() -> None:
 def test_the_tag_of_a_source_chooses_its_table() -> None:
     english, german = [[], [60, 61], [62], [30]], [[40, 41], [], [62], [31]]
     both = shortlist([*english, *german], 0, 100, shared=True, tags=(1, 0))
-    for source, expected in ([1, 3, 2], [1, 2, 3, 30, 60, 61, 62]), ([0, 3, 2], [0, 2, 3, 31, 40, 41, 62]):
+    for source, expected in (
+        ([1, 3, 2], [1, 2, 3, 30, 60, 61, 62]),
+        ([0, 3, 2], [0, 2, 3, 31, 40, 41, 62]),
+    ):
         assert allowed_tokens(both, source, 2) == expected
     assert [common.tolist() for common in both.common()] == [[60, 61], [40, 41]]
     assert both.split([3, 2], 2) is None  # no tag: all tokens
@@ -82,7 +108,9 @@ def test_the_parts_of_a_list_are_ascending_and_have_no_common_tokens(seed: int) 
     draw = random.Random(seed)
     tags = tuple(draw.sample(range(300), draw.randint(0, 4)))
     listed = (
-        tagged(300, 3, tags) if tags else shortlist(random_lists(300, 300, 3), draw.randrange(40), 300, shared=True)
+        tagged(300, 3, tags)
+        if tags
+        else shortlist(random_lists(300, 300, 3), draw.randrange(40), 300, shared=True)
     )
     source = [draw.choice(tags)] if tags else []
     source += draw.choices(range(300), k=draw.randint(1, 20))
@@ -115,7 +143,9 @@ def folder(tmp_path: Path) -> ModelFolder:
     return new_folder(tmp_path, tiny().config)
 
 
-def test_a_folder_keeps_its_shortlist_unless_it_cannot_be_read(folder: ModelFolder, tmp_path: Path, caplog) -> None:
+def test_a_folder_keeps_its_shortlist_unless_it_cannot_be_read(
+    folder: ModelFolder, tmp_path: Path, caplog
+) -> None:
     assert read_shortlist(folder) is None
     written = shortlist(random_lists(200, 200, 5), 8, 200, shared=True)
     written.write(tmp_path)
@@ -152,7 +182,8 @@ def test_the_engine_refuses_lists_that_overlap() -> None:
         engine.add_common(np.array([], dtype=np.int32))
     engine.restrict(0, np.array([], dtype=np.int32), common)
     found = engine.step([0], [1], 3, [-1])
-    assert sorted(found.ids[0].tolist()) == [4, 4, 8] and np.isinf(found.scores[0][2])  # the first of them fills
+    # the first of them fills
+    assert sorted(found.ids[0].tolist()) == [4, 4, 8] and np.isinf(found.scores[0][2])
 
 
 @needs_cpu_backend
@@ -166,10 +197,15 @@ def test_scores_are_those_of_the_allowed_tokens_alone(variant: str) -> None:
     else:
         lists = random_lists(config.source_vocab_size or config.vocab_size, config.vocab_size, 3)
         listed = shortlist(lists, 8, config.vocab_size)
-    sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
+    sources = [
+        (tag, *source)
+        for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)
+    ]
     slots, forced = [4, 2, 0, 1], [-1, -1, -1, 199]
     limited, free = backend(transformer, listed), backend(transformer, None)
-    given = [Restriction(forced=tuple(token for token in [token] if token >= 0)) for token in forced]
+    given = [
+        Restriction(forced=tuple(token for token in [token] if token >= 0)) for token in forced
+    ]
     for each in (limited, free):
         each.prefill(sources, slots, (), given)
     found = limited.step(slots, [1] * 4, 60, forced)
@@ -203,7 +239,11 @@ def test_targets_have_allowed_tokens_and_do_not_depend_on_the_batch(beam: int) -
     config = transformer.config
     listed = shortlist(random_lists(200, 200, 3), 8, 200)
     sources = sentences(config, [3, 9, 1, 6, 2, 5, 4, 60])  # the last one allows all tokens
-    bounds: dict[str, Any] = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    bounds: dict[str, Any] = {
+        "start": config.decoder_start_id,
+        "end": config.eos_id,
+        "max_length": config.max_length,
+    }
     options = DecodingOptions(beam_size=beam, max_length=12)
     together = translate(backend(transformer, listed), sources, options, **bounds)
     alone = backend(transformer, listed, slots=beam)

@@ -23,15 +23,18 @@ pytestmark = pytest.mark.numeric
 
 T = 9
 TOLERANCE = 1e-3
-"""Tolerance of a logit. The random weights are large and amplify rounding errors: without vector instructions the logits
-of the deep encoder differ by 1.2e-4. A fault changes them by more than 0.01."""
+"""Tolerance of a logit. The random weights are large and amplify rounding errors: without vector
+instructions the logits of the deep encoder differ by 1.2e-4. A fault changes them by more than
+0.01."""
 
 
 def batch(transformer: Transformer, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
     """Returns padded sources (B, S), the mask (B, S) and decoder inputs (B, T)."""
     config = transformer.config
     source, mask = pad_ids(random_ids(config, count), config.pad_id, torch.device("cpu"))
-    target = torch.randint(0, config.vocab_size, (count, T), generator=torch.Generator().manual_seed(2))
+    target = torch.randint(
+        0, config.vocab_size, (count, T), generator=torch.Generator().manual_seed(2)
+    )
     target[:, 0] = config.decoder_start_id
     return source, mask, target
 
@@ -68,7 +71,9 @@ def test_padding_changes_nothing(variant: str) -> None:
     with torch.inference_mode():
         together = transformer.encode(source, mask)
         for row, ids in enumerate(sources):
-            alone = transformer.encode(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+            alone = transformer.encode(
+                torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool)
+            )
             assert torch.allclose(together[row, : len(ids)], alone[0], atol=TOLERANCE)
 
 
@@ -79,7 +84,9 @@ def test_batched_equals_alone(variant: str, beam: int) -> None:
     transformer = random_model(variant)
     sources = random_ids(transformer.config, 16)
     together = decode(transformer, sources, slots=24 * beam, beam_size=beam, max_length=16)
-    crowded = decode(transformer, sources[::-1], slots=3 * beam, beam_size=beam, max_length=16)[::-1]
+    crowded = decode(transformer, sources[::-1], slots=3 * beam, beam_size=beam, max_length=16)[
+        ::-1
+    ]
     for row, source in enumerate(sources):
         [alone] = decode(transformer, [source], slots=beam, beam_size=beam, max_length=16)
         for found in (together, crowded):
@@ -99,12 +106,16 @@ def test_gates_apply_to_cached_decoding() -> None:
         ids = [row[seen].tolist() for row, seen in zip(source, mask, strict=True)]
         backend.prefill(ids, [0, 1, 2, 3], [heads] * 4)
         for t in range(T):
-            output = backend.step([0, 1, 2, 3], target[:, t].tolist(), transformer.config.vocab_size, [-1] * 4)
+            output = backend.step(
+                [0, 1, 2, 3], target[:, t].tolist(), transformer.config.vocab_size, [-1] * 4
+            )
             scores = torch.log_softmax(expected[:, t], -1).gather(1, torch.from_numpy(output.ids))
             assert torch.allclose(torch.from_numpy(output.scores), scores, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)])
+@pytest.mark.parametrize(
+    "head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)]
+)
 def test_unknown_heads_are_refused(head: tuple[str, int, int]) -> None:
     with pytest.raises(ValueError, match=rf"no {head[0]} head {head[2]} in layer {head[1]}"):
         head_gates(random_model(), [(head,)])
@@ -122,10 +133,13 @@ def test_tied_models_have_one_matrix_for_three_uses() -> None:
 @pytest.mark.parametrize("variant", ["the paper's", "pre-norm"])
 @torch.inference_mode()
 def test_every_sublayer_adds_to_what_the_residual_carries(variant: str) -> None:
-    """LayerNorm(x + Sublayer(x)) in post-norm models, x + Sublayer(LayerNorm(x)) in pre-norm models."""
+    """LayerNorm(x + Sublayer(x)) in post-norm models, x + Sublayer(LayerNorm(x)) in pre-norm
+    models."""
     model = random_model(variant)
     layer, attended = model.encoder[0], []
-    layer.self_attention.output.register_forward_hook(lambda _module, _inputs, output: attended.append(output))
+    layer.self_attention.output.register_forward_hook(
+        lambda _module, _inputs, output: attended.append(output)
+    )
     x = torch.randn(1, 6, model.config.d_model, generator=torch.Generator().manual_seed(0))
     output = layer(x, None)
     between, (inner, outer) = x + attended[0], (layer.feed_forward.inner, layer.feed_forward.outer)
@@ -162,7 +176,8 @@ def test_a_gate_of_zero_switches_a_head_off() -> None:
 
 
 def test_the_variance_of_products_grows_with_the_width_unless_they_are_divided() -> None:
-    """The paper, footnote 4: products of vectors of variance 1 have variance D, and the softmax becomes sharp."""
+    """The paper, footnote 4: products of vectors of variance 1 have variance D, and the softmax
+    becomes sharp."""
     torch.manual_seed(4)
 
     def entropy(weights: torch.Tensor) -> float:
@@ -183,13 +198,16 @@ def test_the_variance_of_products_grows_with_the_width_unless_they_are_divided()
 @pytest.mark.parametrize("width", [2, 8, 512])
 def test_table_equals_the_formula_of_the_paper(width: int) -> None:
     table = torch.from_numpy(sinusoidal_table(300, width))
-    angles = torch.arange(300.0, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    angles = torch.arange(300.0, dtype=torch.float64)[:, None] / 10000 ** (
+        torch.arange(0, width, 2) / width
+    )
     assert torch.allclose(table[:, 0::2], angles.sin().float(), atol=1e-4)
     assert torch.allclose(table[:, 1::2], angles.cos().float(), atol=1e-4)
 
 
 def shift_matrix(offset: int, width: int) -> torch.Tensor:
-    """Returns T_k with PE(pos + offset) = T_k @ PE(pos) for every pos, (width, width) in float64."""
+    """Returns T_k with PE(pos + offset) = T_k @ PE(pos) for every pos, (width, width) in
+    float64."""
     matrix = torch.zeros(width, width, dtype=torch.float64)
     for i in range(width // 2):
         angle = offset / 10000 ** (2 * i / width)
@@ -222,7 +240,9 @@ def test_products_of_positions_depend_on_the_distance_symmetrically_and_decay() 
     products = table @ table.T
     by_distance = products[200, 200:].tolist()
     for position in (50, 200, 300):
-        assert products[position, position:][:50].tolist() == pytest.approx(by_distance[:50], abs=1e-2)
+        assert products[position, position:][:50].tolist() == pytest.approx(
+            by_distance[:50], abs=1e-2
+        )
         assert products[position, position - 49 : position + 1].flip(0).tolist() == pytest.approx(
             by_distance[:50], abs=1e-2
         )
@@ -233,5 +253,7 @@ def test_products_of_positions_depend_on_the_distance_symmetrically_and_decay() 
 
 
 def test_half_layout_is_a_permutation_of_the_interleaved_one() -> None:
-    interleaved, half = (torch.from_numpy(sinusoidal_table(30, 16, half=half)) for half in (False, True))
+    interleaved, half = (
+        torch.from_numpy(sinusoidal_table(30, 16, half=half)) for half in (False, True)
+    )
     assert torch.equal(half, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))

@@ -37,9 +37,11 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def serve(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
-    """Returns a function that starts a server with given settings and returns its client. Stores write more often than
-    usual, so that tests wait less."""
+def serve(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., TestClient]]:
+    """Returns a function that starts a server with given settings and returns its client. Stores
+    write more often than usual, so that tests wait less."""
     monkeypatch.setattr("server.store.interface.BEAT_SECONDS", 0.05)
     clients: list[TestClient] = []
 
@@ -78,7 +80,18 @@ def keys(tmp_path: Path) -> KeyFile:
 def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Runs an empty `redis-server` on a port and yields its process."""
     program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder), *options]
+    command = [
+        program,
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(folder),
+        *options,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             for line in process.stdout or ():
@@ -92,7 +105,8 @@ def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers wait longer for Redis than usual, and for what another server writes to it, as the machine may be busy."""
+    """Servers wait longer for Redis than usual, and for what another server writes to it, as the
+    machine may be busy."""
     monkeypatch.setattr("server.store.redis.TIMEOUT_SECONDS", 10.0)
     monkeypatch.setattr("server.store.history.RECENT_SECONDS", 3.0)
 

@@ -39,14 +39,23 @@ def test_a_variable_with_file_names_the_file_of_a_value(tmp_path):
 
 
 def test_variables_that_are_no_setting_are_named():
-    assert unknown_variables({"ATTENTIVE_PORT": "1", "ATTENTIVE_STATE_FILE": "a", "PORT": "2", "ATTENTIVE": "3"}) == []
+    assert (
+        unknown_variables(
+            {"ATTENTIVE_PORT": "1", "ATTENTIVE_STATE_FILE": "a", "PORT": "2", "ATTENTIVE": "3"}
+        )
+        == []
+    )
     assert unknown_variables({"ATTENTIVE_KEY_REQUIRD": "true", "ATTENTIVE_42": ""}) == [
-        "ATTENTIVE_42 is not a setting and has no effect; `attentive serve --help` lists all settings.",
-        "ATTENTIVE_KEY_REQUIRD is not a setting and has no effect; did you mean ATTENTIVE_KEY_REQUIRED?",
+        "ATTENTIVE_42 is not a setting and has no effect; `attentive serve --help` lists all "
+        "settings.",
+        "ATTENTIVE_KEY_REQUIRD is not a setting and has no effect; did you mean "
+        "ATTENTIVE_KEY_REQUIRED?",
     ]
 
 
-def test_the_weights_of_the_checkout_are_used_where_the_current_folder_has_none(tmp_path, monkeypatch):
+def test_the_weights_of_the_checkout_are_used_where_the_current_folder_has_none(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert default_weights() == CHECKOUT / "weights"
     (tmp_path / "weights").mkdir()
@@ -55,7 +64,14 @@ def test_the_weights_of_the_checkout_are_used_where_the_current_folder_has_none(
 
 def test_values_of_every_type_are_parsed():
     settings = read(
-        "--history", "off", "--grace-seconds", "1.5", "--dtype", "int8", ATTENTIVE_WEIGHTS="/models", ATTENTIVE_DATA="~"
+        "--history",
+        "off",
+        "--grace-seconds",
+        "1.5",
+        "--dtype",
+        "int8",
+        ATTENTIVE_WEIGHTS="/models",
+        ATTENTIVE_DATA="~",
     )
     assert settings.history is False
     assert settings.grace_seconds == 1.5
@@ -110,7 +126,8 @@ def test_an_invalid_value_is_reported_with_flag_and_variable(flags):
 
 
 @pytest.mark.parametrize(
-    "origins", ["*", "null", "https://a.example:8443,http://[::1]:80", "chrome-extension://ab,*", ","]
+    "origins",
+    ["*", "null", "https://a.example:8443,http://[::1]:80", "chrome-extension://ab,*", ","],
 )
 def test_origins_are_accepted_as_browsers_send_them(origins):
     assert read("--cors-origins", origins).cors_origins == origins
@@ -118,7 +135,13 @@ def test_origins_are_accepted_as_browsers_send_them(origins):
 
 @pytest.mark.parametrize(
     ("written", "host"),
-    [("[::1]", "::1"), ("::1", "::1"), ("[fe80::1%eth0]", "fe80::1%eth0"), ("[a]", "[a]"), ("::", "::")],
+    [
+        ("[::1]", "::1"),
+        ("::1", "::1"),
+        ("[fe80::1%eth0]", "fe80::1%eth0"),
+        ("[a]", "[a]"),
+        ("::", "::"),
+    ],
 )
 def test_an_address_may_have_the_brackets_of_a_url(written, host):
     assert read("--host", written).host == host
@@ -127,7 +150,9 @@ def test_an_address_may_have_the_brackets_of_a_url(written, host):
 @pytest.mark.parametrize("name", ["history-storage", "limits-storage"])
 def test_removed_settings_name_their_successor(name):
     for arguments in ((f"--{name}", "redis://x"), (f"--{name}=redis://x",)):
-        with pytest.raises(SettingsError, match=rf"^--{name} .* was removed; use --state \(ATTENTIVE_STATE\)\.$"):
+        with pytest.raises(
+            SettingsError, match=rf"^--{name} .* was removed; use --state \(ATTENTIVE_STATE\)\.$"
+        ):
             read(*arguments)
     with pytest.raises(SettingsError, match="use --state"):
         read(**{"ATTENTIVE_" + name.replace("-", "_").upper(): "redis://x"})
@@ -149,7 +174,10 @@ def test_the_shortlist_was_a_switch(text, use):
         (["--key-required", "--port", "1"], True),
         (["--key-required=false"], False),
     ]
-    + [(["--key-required", text], value) for text, value in (("true", True), ("1", True), ("off", False))],
+    + [
+        (["--key-required", text], value)
+        for text, value in (("true", True), ("1", True), ("off", False))
+    ],
 )
 def test_a_switch_may_have_no_value(words, value):
     parser = argparse.ArgumentParser()

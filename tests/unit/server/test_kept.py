@@ -1,4 +1,5 @@
-"""Nothing of a text stays in memory where its caller asked for no storage, and no vocabulary of a model that has left."""
+"""Nothing of a text stays in memory where its caller asked for no storage, and no vocabulary of a
+model that has left."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def requests(mark: str) -> Iterator[tuple[str, dict[str, Any]]]:
     long = f"<{mark}>Read {mark} &amp; wait</{mark}>. " + f"The tall {mark} dogs ran home. " * 80
     pair: dict[str, Any] = {"source": "en", "target": "de"}
     yield "/translate", {"q": [short, codes, long], "format": "html", **pair}
-    yield "/translate", {"q": codes, "source": "auto", "target": "de", "on_flag": "retry", "alternatives": 2}
+    yield (
+        "/translate",
+        {"q": codes, "source": "auto", "target": "de", "on_flag": "retry", "alternatives": 2},
+    )
     yield "/translate", {"q": short, "do_not_translate": [f"the {mark}"], **pair}
     yield "/translate", {"q": short, "glossary": [{"source": mark, "target": mark.title()}], **pair}
     yield "/translate", {"q": "Hello there.", "target_prefix": mark, **pair}
@@ -69,7 +73,9 @@ def test_no_text_stays_in_memory(
     settings: dict[str, Any] = {"data": keys.folder} if by == "key" else {}
     key = keys.create("a", remembered=False)[0] if by == "key" else ""
     client = serve(**settings)
-    halves = sent(client, {"Authorization": f"Bearer {key}"} if key else {"Cache-Control": "no-store"}, 1)
+    halves = sent(
+        client, {"Authorization": f"Bearer {key}"} if key else {"Cache-Control": "no-store"}, 1
+    )
     wait_for(lambda: not places_of(halves), 30)
 
 
@@ -80,7 +86,10 @@ def test_no_text_of_a_file_stays_in_memory_when_its_job_has_ended(
     engine.gate = threading.Event()
     monkeypatch.setattr(kept, "SECONDS", 0.05)
     mark = "".join(random.Random(3).choices("bcdfghklmnprstvz", k=14))
-    halves, text = (mark[:7], mark[7:]), "\n".join(body["q"][2] for _, body in requests(mark) if "format" in body)
+    halves, text = (
+        (mark[:7], mark[7:]),
+        "\n".join(body["q"][2] for _, body in requests(mark) if "format" in body),
+    )
     sent = client.post(
         "/v2/document",
         files={"file": ("a.html", text.encode())},
@@ -101,13 +110,19 @@ def test_texts_that_may_be_stored_stay_for_the_next_request(client: TestClient) 
 
 def test_forced_tokens_are_kept_by_no_process() -> None:
     """They are a text; all other options are those of many."""
-    forced = [DecodingOptions(prefix=(71, 72)), DecodingOptions(target=(73,)), DecodingOptions(beam_size=4)]
+    forced = [
+        DecodingOptions(prefix=(71, 72)),
+        DecodingOptions(target=(73,)),
+        DecodingOptions(beam_size=4),
+    ]
     caches = (transport._common, transport._common_options)
     for options in forced:
         before = [cache.cache_info().currsize for cache in caches]
         options.with_defaults(3).limited_to("abc")
         assert transport.Unpacker().feed(transport.pack([options])) == [options]
-        added = [cache.cache_info().currsize - size for cache, size in zip(caches, before, strict=True)]
+        added = [
+            cache.cache_info().currsize - size for cache, size in zip(caches, before, strict=True)
+        ]
         if not options.is_common:
             assert added == [0, 0]
     assert forced[2].with_defaults(3) is forced[2].with_defaults(3)

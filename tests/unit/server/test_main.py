@@ -1,4 +1,5 @@
-"""A command whose file cannot be written ends with one sentence, and one whose reader has gone ends without a word."""
+"""A command whose file cannot be written ends with one sentence, and one whose reader has gone ends
+without a word."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from server.__main__ import BROKEN_PIPE, main
 def test_a_folder_that_cannot_be_made(tiny_weights, tmp_path, capsys):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "x"
-    assert main(["export", "--to", "huggingface", "tiny", str(folder), "--weights", str(tiny_weights)]) == 1
+    assert (
+        main(["export", "--to", "huggingface", "tiny", str(folder), "--weights", str(tiny_weights)])
+        == 1
+    )
     assert capsys.readouterr().err == f"attentive: {folder}: Not a directory.\n"
 
 

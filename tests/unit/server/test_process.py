@@ -1,4 +1,5 @@
-"""NumPy has one thread in the process of a command and in a worker, unless the environment says otherwise."""
+"""NumPy has one thread in the process of a command and in a worker, unless the environment says
+otherwise."""
 
 from __future__ import annotations
 
@@ -37,13 +38,20 @@ runpy.run_module("server.engine.worker", run_name="__main__")
 @pytest.mark.parametrize("program", [COMMAND, WORKER], ids=["command", "worker"])
 @pytest.mark.parametrize("given", [None, "2"])
 def test_numpy_has_one_thread_unless_the_environment_says_otherwise(given, program):
-    environment = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    environment = {
+        name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")
+    }
     environment["OMP_NUM_THREADS"] = "4"  # OpenBLAS reads it too
     if given is not None:
         environment["OPENBLAS_NUM_THREADS"] = given
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True
+        [sys.executable, "-c", program],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
     )
-    words = (done.stderr or done.stdout).decode().splitlines()[-1].split()  # a worker prints to its standard error
+    # a worker prints to its standard error
+    words = (done.stderr or done.stdout).decode().splitlines()[-1].split()
     assert words[0] == "threads"
     assert words[1] == (given or "1")

@@ -1,4 +1,5 @@
-"""Tasks in a separate process. `tests/unit/server/documents/test_reader.py` has its bounds and its replacement."""
+"""Tasks in a separate process. `tests/unit/server/documents/test_reader.py` has its bounds and its
+replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from server.task_process import TaskProcess
 @pytest.mark.slow
 async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, monkeypatch):
     """asyncio reads lines of at most 64 kB by default. Studies of long sentences have more."""
-    (tmp_path / "echo_tasks.py").write_text("import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)\n")
+    (tmp_path / "echo_tasks.py").write_text(
+        "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(task_process, "IDLE_SECONDS", 0.0)
     task = {"text": "x" * 1_000_000}

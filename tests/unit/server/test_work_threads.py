@@ -27,7 +27,9 @@ async def test_a_function_keeps_its_slot_to_its_end_when_its_caller_is_cancelled
         order.append("first")
 
     first = asyncio.create_task(work.run("a", 1, long))
-    waiting = [asyncio.create_task(work.run("a", 1, order.append, name)) for name in ("second", "third")]
+    waiting = [
+        asyncio.create_task(work.run("a", 1, order.append, name)) for name in ("second", "third")
+    ]
     await asyncio.to_thread(started.wait, 60)
     waiting[0].cancel()  # before it begins
     first.cancel()

@@ -45,7 +45,9 @@ from training.recipe import RecipeError
 @pytest.mark.slow
 def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
-    recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4))
+    recipe = dataclasses.replace(
+        tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4)
+    )
     build_trainer(recipe, folder).run()
     package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
     served = read_folder(tmp_path / "weights")
@@ -66,9 +68,17 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", [0, -1])
-def test_a_package_averages_at_least_one_checkpoint(prepared: Path, tmp_path: Path, last: int) -> None:
+def test_a_package_averages_at_least_one_checkpoint(
+    prepared: Path, tmp_path: Path, last: int
+) -> None:
     with pytest.raises(RecipeError, match="--last must be at least 1"):
-        package(tiny_recipe(prepared), prepared / "adam-wsd-3.toml", tmp_path, tmp_path / "weights", last=last)
+        package(
+            tiny_recipe(prepared),
+            prepared / "adam-wsd-3.toml",
+            tmp_path,
+            tmp_path / "weights",
+            last=last,
+        )
 
 
 @pytest.mark.slow
@@ -80,9 +90,13 @@ def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_pa
     build_trainer(tiny_recipe(prepared, steps=6), folder).run()
     package(recipe, file, folder, tmp_path / "new", last=1)
     package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=(tmp_path / "old", 0.25))
-    old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
+    old, new, mixed = (
+        load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed")
+    )
     for name, weights in mixed.items():
-        torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0.1, atol=1e-2)
+        torch.testing.assert_close(
+            weights, 0.75 * new[name] + 0.25 * old[name], rtol=0.1, atol=1e-2
+        )
     assert any(not torch.equal(old[name], new[name]) for name in new)
     facts = json.loads((tmp_path / "mixed" / "training.json").read_text(encoding="utf-8"))
     assert facts["mixture"] == {"model": "old", "share": 0.25}
@@ -98,7 +112,8 @@ def test_the_shortlist_has_the_translations_of_each_word(
     (tmp_path / "tokenizer.model").write_bytes(tokenizer)
     line = commands.write_shortlist(recipe, run, tmp_path)
     config = model_config(
-        recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
+        recipe,
+        processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model")),
     )
     folder = new_folder(tmp_path, config)
     found = read_shortlist(folder)
@@ -142,7 +157,9 @@ def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
         ({"w": torch.ones(2)}, 1.0, "between 0 and 1, not 1"),
     ],
 )
-def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
+def test_a_mixture_that_cannot_be_made_is_refused(
+    other: dict[str, torch.Tensor], share: float, error: str
+) -> None:
     with pytest.raises(RecipeError, match=error):
         mix({"w": torch.zeros(2)}, other, share)
 
@@ -184,7 +201,10 @@ def test_the_tag_takes_targets_without_an_origin() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_probabilities_of_a_source_add_up(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    some = [tuple(draw.integers(0, VOCABULARY, draw.integers(1, 9)).tolist() for _ in range(2)) for _ in range(30)]
+    some = [
+        tuple(draw.integers(0, VOCABULARY, draw.integers(1, 9)).tolist() for _ in range(2))
+        for _ in range(30)
+    ]
     sources, targets, probabilities = learn_lexicon(pairs(*some), VOCABULARY)  # type: ignore[arg-type]
     totals = np.bincount(sources, probabilities, VOCABULARY)
     np.testing.assert_allclose(totals[totals > 0], 1.0)
@@ -199,7 +219,9 @@ def test_unlikely_entries_are_left_out() -> None:
 
 
 def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path) -> None:
-    processor = small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 320, user_defined_symbols=list(SYMBOLS))
+    processor = small_vocabulary(
+        tmp_path / "t.model", ["a b c d e f"] * 9, 320, user_defined_symbols=list(SYMBOLS)
+    )
     recipe = made_recipe(back_translated={"bt-news": "en-de"})
     shard = random_shard({"talk:de": 40, "bt-news:de": 40})
     assert sampling_rates(shard, recipe).tolist() == [[1.0, 1.0], [1.0, 0.0]]
@@ -222,15 +244,23 @@ def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path
 def test_the_command_writes_pairs_and_resumes(tmp_path: Path) -> None:
     model = next(path.parent for path in sorted(Path("weights").glob("*/config.json")))
     text, output = tmp_path / "text.txt", tmp_path / "bt-made.en-de.tsv"
-    text.write_text("Guten Morgen.\n\nIch habe\teinen Hund.\nDas Wetter ist heute schön.\n", encoding="utf-8")
+    text.write_text(
+        "Guten Morgen.\n\nIch habe\teinen Hund.\nDas Wetter ist heute schön.\n", encoding="utf-8"
+    )
     assert main([str(model), str(text), str(output), "--keep", "1.0", "--limit", "2"]) == 0
     assert main([str(model), str(text), str(output), "--keep", "1.0", "--skip", "2"]) == 0
     lines = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
     assert {line[0] for line in lines} == {"bt-made"}
-    assert {line[2] for line in lines} <= {"Guten Morgen.", "Ich habe einen Hund.", "Das Wetter ist heute schön."}
+    assert {line[2] for line in lines} <= {
+        "Guten Morgen.",
+        "Ich habe einen Hund.",
+        "Das Wetter ist heute schön.",
+    }
     assert len(lines) >= 2
 
 
-def test_an_output_without_a_language_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_without_a_language_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path), str(tmp_path / "text.txt"), str(tmp_path / "pairs.tsv")]) == 2
     assert "en-XX" in capsys.readouterr().err

@@ -32,7 +32,9 @@ from training.recipe import RecipeError, TrainRecipe
 def test_loss_falls(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     commands.train(tiny_recipe(prepared, optimizer="muon", steps=40), folder)
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert [line["step"] for line in lines] == [20, 40, 40]
     assert losses[-1] < losses[0]
@@ -41,7 +43,10 @@ def test_loss_falls(prepared: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_run(prepared: Path, tmp_path: Path) -> None:
-    whole, broken = run_folder(prepared, tmp_path / "whole"), run_folder(prepared, tmp_path / "broken")
+    whole, broken = (
+        run_folder(prepared, tmp_path / "whole"),
+        run_folder(prepared, tmp_path / "broken"),
+    )
     recipe = tiny_recipe(prepared, optimizer="muon", steps=6)
     no_dropout = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.0})
     build_trainer(no_dropout, whole).run()
@@ -59,7 +64,9 @@ def test_a_resumed_run_equals_an_uninterrupted_run(prepared: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_stopped_run_is_saved_and_resumes(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_is_saved_and_resumes(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     trainer = build_trainer(tiny_recipe(prepared, steps=5), folder)
     step = trainer._step
@@ -92,21 +99,32 @@ def test_a_run_ends_at_a_share_of_its_budget_and_a_smaller_budget_is_used_up(
         warnings.simplefilter("error", TqdmWarning)
         commands.train(smaller, folder)
     assert checkpoints(folder)[-1].name == "step-0000004.safetensors"
-    ends = [line.rsplit("\r", 1)[-1].split("%")[0].strip() for line in capsys.readouterr().err.split("\n")]
+    ends = [
+        line.rsplit("\r", 1)[-1].split("%")[0].strip()
+        for line in capsys.readouterr().err.split("\n")
+    ]
     assert [end for end in ends if end] == ["50.0", "100.0", "100.0"]
 
 
-def test_the_error_names_missing_development_text_before_training(prepared: Path, tmp_path: Path) -> None:
+def test_the_error_names_missing_development_text_before_training(
+    prepared: Path, tmp_path: Path
+) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     recipe = tiny_recipe(prepared)
-    elsewhere = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",)))
+    elsewhere = dataclasses.replace(
+        recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",))
+    )
     with pytest.raises(FileNotFoundError, match="gone"):
         build_trainer(elsewhere, folder)
 
 
-def test_development_text_needs_no_source_with_one_direction(prepared: Path, tmp_path: Path) -> None:
+def test_development_text_needs_no_source_with_one_direction(
+    prepared: Path, tmp_path: Path
+) -> None:
     recipe = tiny_recipe(prepared)
-    one_way = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, one_way={"made": "en-de"}))
+    one_way = dataclasses.replace(
+        recipe, data=dataclasses.replace(recipe.data, one_way={"made": "en-de"})
+    )
     build_trainer(one_way, run_folder(prepared, tmp_path / "run"))
 
 
@@ -115,7 +133,8 @@ def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
     """Two processes with half of the tokens each write one set of weights."""
     tiny_recipe(prepared, steps=3)
     command = [
-        # gloo may abort one rank while the other exits; torchrun then restarts the ranks, and they resume.
+        # gloo may abort one rank while the other exits; torchrun then restarts the ranks, and they
+        # resume.
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "2", "--nproc-per-node", "2",
         "-m", "training", "--threads", "1", "train", str(prepared / "adam-wsd-3.toml"), str(tmp_path / "run"),
     ]  # fmt: skip
@@ -125,7 +144,8 @@ def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
 
 
 _RECIPE = dataclasses.replace(
-    made_recipe(), train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10)
+    made_recipe(),
+    train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10),
 )
 
 
@@ -162,17 +182,23 @@ def test_the_error_names_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
         cooling(_RECIPE, tmp_path / "nothing", 20)
 
 
-def test_a_rank_chooses_its_gpu_before_nccl_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_rank_chooses_its_gpu_before_nccl_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     events = Mock()
     monkeypatch.setattr(commands, "rank_and_world_size", lambda: (1, 2))
-    monkeypatch.setattr(commands, "training_device", lambda: events.device() and torch.device("cuda", 1))
+    monkeypatch.setattr(
+        commands, "training_device", lambda: events.device() and torch.device("cuda", 1)
+    )
     monkeypatch.setattr(commands, "build_trainer", Mock())
     for name in ("init_process_group", "barrier", "destroy_process_group"):
         monkeypatch.setattr(distributed, name, getattr(events, name))
     commands.train(Mock(), tmp_path)
     first, second, *_ = events.mock_calls
     assert first[0] == "device" and second[0] == "init_process_group"
-    assert second.kwargs["device_id"] == torch.device("cuda", 1) and second.kwargs["timeout"] >= timedelta(hours=6)
+    assert second.kwargs["device_id"] == torch.device("cuda", 1) and second.kwargs[
+        "timeout"
+    ] >= timedelta(hours=6)
 
 
 def test_ranks_exchange_their_clocks_only_with_the_log(
@@ -186,7 +212,9 @@ def test_ranks_exchange_their_clocks_only_with_the_log(
     assert shared.call_count == 2
 
 
-@pytest.mark.parametrize(("capability", "dtype"), [((8, 0), torch.bfloat16), ((7, 5), torch.float16)])
+@pytest.mark.parametrize(
+    ("capability", "dtype"), [((8, 0), torch.bfloat16), ((7, 5), torch.float16)]
+)
 def test_training_uses_the_half_precision_of_the_gpu(
     capability: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

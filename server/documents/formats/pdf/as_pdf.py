@@ -1,6 +1,6 @@
-"""PDF files whose translation is a PDF file: qpdf (pikepdf) removes the text, and Typst writes the translated texts in its
-places, with its sizes and colors. Pictures, lines, links and bookmarks are kept. A font is replaced, and a text that is
-longer than its place is written smaller."""
+"""PDF files whose translation is a PDF file: qpdf (pikepdf) removes the text, and Typst writes the
+translated texts in its places, with its sizes and colors. Pictures, lines, links and bookmarks are
+kept. A font is replaced, and a text that is longer than its place is written smaller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ PROGRAM = b"""
   place(dx: it.x * 1pt, dy: it.y * 1pt, if it.angle == 0 { fitted } else { rotate(-it.angle * 1deg, reflow: true, fitted) })
 }
 """
-"""The texts in Typst's language. The letters of a text become smaller until its lines are no higher than its box."""
+"""The texts in Typst's language. The letters of a text become smaller until its lines are no higher
+than its box."""
 SHOWS_TEXT = frozenset({"Tj", "TJ", "'", '"'})
 
 
@@ -57,7 +58,8 @@ def read(data: bytes, target: str) -> Document:
 
 
 def write(data: bytes, pages: Sequence[Page], language: str) -> bytes:
-    """Returns the PDF file with the texts of `pages` in place of its own. Raises InvalidRequest for a damaged file."""
+    """Returns the PDF file with the texts of `pages` in place of its own. Raises InvalidRequest for
+    a damaged file."""
     fonts = typst.Fonts(font_paths=[str(files("ziafont") / "fonts")])
     made, seen = BytesIO(), set[tuple[int, int]]()
     try:
@@ -68,7 +70,9 @@ def write(data: bytes, pages: Sequence[Page], language: str) -> bytes:
                 left, bottom, right, top = page.box
                 spec = orjson.dumps((right - left, top - bottom, texts(page))).decode()
                 inputs = {"page": spec, "lang": language}  # page by page, which bounds the memory
-                written = typst.compile(PROGRAM, font_paths=fonts, sys_inputs=inputs, pdf_tags=False)
+                written = typst.compile(
+                    PROGRAM, font_paths=fonts, sys_inputs=inputs, pdf_tags=False
+                )
                 with pikepdf.open(BytesIO(written)) as overlay:
                     above = pdf.copy_foreign(overlay.pages[0].as_form_xobject())
                 name = own.add_resource(above, pikepdf.Name.XObject)
@@ -92,17 +96,23 @@ def forms_of(resources: pikepdf.Object, seen: set[tuple[int, int]]) -> Iterator[
 def without_text(drawing: pikepdf.Page | pikepdf.Object) -> bytes:
     """Returns the content of a page or of a drawing without the operators that show text."""
     operations = pikepdf.parse_content_stream(drawing)
-    return pikepdf.unparse_content_stream([each for each in operations if str(each.operator) not in SHOWS_TEXT])
+    return pikepdf.unparse_content_stream(
+        [each for each in operations if str(each.operator) not in SHOWS_TEXT]
+    )
 
 
 def texts(page: Page) -> list[dict[str, Any]]:
-    """Returns the texts of a page with their places from its upper left corner in points. A line may be as long as there is
-    room before the next column or the margin."""
+    """Returns the texts of a page with their places from its upper left corner in points. A line
+    may be as long as there is room before the next column or the margin."""
     lefts = sorted(piece.box[0] for piece in page.pieces)
     edge = max((piece.box[2] for piece in page.pieces), default=0.0)
     written = []
     for piece in [each for each in page.pieces if each.text]:
-        (left, bottom, right, top), size, upright = piece.box, piece.font.size, piece.font.angle in (0, 180)
+        (left, bottom, right, top), size, upright = (
+            piece.box,
+            piece.font.size,
+            piece.font.angle in (0, 180),
+        )
         aligned = alignment(piece, lefts[0], edge) if piece.kind == "p" else "left"
         if aligned == "left" and upright:
             after = bisect_left(lefts, right)
@@ -112,6 +122,11 @@ def texts(page: Page) -> list[dict[str, Any]]:
         text = ("\N{BULLET} " if piece.kind == "li" else "") + piece.text
         if piece.leader:
             text += "\t" + piece.leader.strip(" .")
-        place = {"x": left - page.box[0], "y": page.box[3] - top, "width": width + 1, "height": max(height, size)}
+        place = {
+            "x": left - page.box[0],
+            "y": page.box[3] - top,
+            "width": width + 1,
+            "height": max(height, size),
+        }
         written.append(piece.font._asdict() | place | {"align": aligned, "text": text})
     return written

@@ -12,7 +12,8 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 CELL_GAP = 1.5
-"""A larger horizontal distance within a line, in heights of a line, is between two cells of a table."""
+"""A larger horizontal distance within a line, in heights of a line, is between two cells of a
+table."""
 CONTROLS = re.compile(r"[\x00-\x1f\ufffe\uffff]")
 NAME_BYTES = 128
 SERIF, ITALIC, FORCE_BOLD = 1 << 1, 1 << 6, 1 << 18
@@ -23,8 +24,8 @@ Box = tuple[float, float, float, float]
 
 
 class Font(NamedTuple):
-    """The size in points of a text, how it looks, its color as "#000000", and how far it is rotated, in degrees.
-    A hidden one belongs to a scanned page."""
+    """The size in points of a text, how it looks, its color as "#000000", and how far it is
+    rotated, in degrees. A hidden one belongs to a scanned page."""
 
     size: float
     bold: bool
@@ -65,18 +66,23 @@ def lines(text_page: pypdfium2.PdfTextPage) -> Iterator[list[Cell]]:
             for at, words, boxes in cells
         ]
         if any(words for words, *_ in made):
-            yield [Cell(words, box, font_at(text_page, middle)) for words, box, middle in made if words]
+            yield [
+                Cell(words, box, font_at(text_page, middle)) for words, box, middle in made if words
+            ]
         start += len(line) + (2 if text[start + len(line) : start + len(line) + 2] == "\r\n" else 1)
 
 
 def middle_of(words: Sequence[str], at: int) -> int:
-    """Returns the place of the character in the middle of a text at a place. White space may have another font."""
+    """Returns the place of the character in the middle of a text at a place. White space may have
+    another font."""
     return at + len("".join(words[: len(words) // 2 + 1]).rstrip()) - 1
 
 
 def around(boxes: Sequence[Box]) -> Box:
     """Returns the box around boxes."""
-    lefts, bottoms, rights, tops = zip(*[box for box in boxes if box[2] > box[0]] or boxes, strict=True)
+    lefts, bottoms, rights, tops = zip(
+        *[box for box in boxes if box[2] > box[0]] or boxes, strict=True
+    )
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 

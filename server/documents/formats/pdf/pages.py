@@ -1,6 +1,8 @@
-"""Reads the pages of a PDF file with text, in the order of the file, which is the reading order in files of word processors.
+"""Reads the pages of a PDF file with text, in the order of the file, which is the reading order in
+files of word processors.
 
-The translation may be a page of HTML with the paragraphs, lists and tables; pictures, links and notes are lost.
+The translation may be a page of HTML with the paragraphs, lists and tables; pictures, links and
+notes are lost.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ AROUND = {"p": ("", ""), "li": ("<ul>\n", "</ul>\n"), "td": ("<table>\n", "</tab
 
 
 def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> Document:
-    """Reads a PDF file whose translation `write_pages` writes. Raises InvalidRequest, also for a file without text, or
-    PayloadTooLarge."""
+    """Reads a PDF file whose translation `write_pages` writes. Raises InvalidRequest, also for a
+    file without text, or PayloadTooLarge."""
     pages = read_pages(data)
     pieces = [piece for page in pages for piece in page.pieces if has_words(piece.text)]
     if not pieces:
@@ -68,7 +70,10 @@ def read(data: bytes, target: str) -> Document:
     """Reads a PDF file. Raises InvalidRequest, also for a file without text, or PayloadTooLarge."""
     head = f'<!DOCTYPE html>\n<html lang="{target}"><meta charset="utf-8"><body>\n'
     return document_of(
-        data, lambda pages: (head + "".join(written(page.pieces) for page in pages) + "</body></html>\n").encode()
+        data,
+        lambda pages: (
+            head + "".join(written(page.pieces) for page in pages) + "</body></html>\n"
+        ).encode(),
     )
 
 
@@ -76,9 +81,15 @@ def written(pieces: Iterable[Piece]) -> str:
     """Returns the pieces of a page as HTML."""
     html = ""
     for kind, group in groupby(pieces, key=attrgetter("kind")):
-        elements = [(piece.row, f"<{kind}>{escaped(piece.text + piece.leader)}</{kind}>") for piece in group]
+        elements = [
+            (piece.row, f"<{kind}>{escaped(piece.text + piece.leader)}</{kind}>") for piece in group
+        ]
         if kind == "td":
             rows = groupby(elements, key=itemgetter(0))
-            elements = [(row, f"<tr>{''.join(cell for _, cell in cells)}</tr>") for row, cells in rows]
-        html += AROUND[kind][0] + "".join(element + "\n" for _, element in elements) + AROUND[kind][1]
+            elements = [
+                (row, f"<tr>{''.join(cell for _, cell in cells)}</tr>") for row, cells in rows
+            ]
+        html += (
+            AROUND[kind][0] + "".join(element + "\n" for _, element in elements) + AROUND[kind][1]
+        )
     return html

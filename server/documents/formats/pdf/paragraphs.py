@@ -18,7 +18,8 @@ from server.documents.formats.pdf.characters import CELL_GAP, Box, Cell, Font, a
 PARAGRAPH_GAP = 0.7
 """A larger distance between two lines, in heights of a line, begins a paragraph."""
 INDENT = 0.8
-"""A line that begins further to the right than the one above, in heights of a line, begins a paragraph."""
+"""A line that begins further to the right than the one above, in heights of a line, begins a
+paragraph."""
 BULLET = re.compile(r"[•‣⁃◦▪▫●○■□∙·*–—-]\s+")
 NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,4})[.)]\s")
 HYPHEN = re.compile(r"(?<=[^\W\d_])[\u00ad\x02\ufffe-]$")
@@ -29,8 +30,9 @@ EDGE = 6.0
 
 @dataclass(slots=True)
 class Piece:
-    """A paragraph, an item of a list (without its mark), or a cell of a table in the `row` of this number. The box of a cell
-    is as wide as its column. A `leader` is the dots after a title, with the number of its page."""
+    """A paragraph, an item of a list (without its mark), or a cell of a table in the `row` of this
+    number. The box of a cell is as wide as its column. A `leader` is the dots after a title, with
+    the number of its page."""
 
     text: str
     box: Box
@@ -62,7 +64,10 @@ def joined_rows(found: Iterable[list[Cell]]) -> list[list[Cell]]:
         if rows:
             _, last_bottom, last_right, last_top = rows[-1][-1].box
             height = max(1.0, min(top - bottom, last_top - last_bottom))
-            if min(top, last_top) - max(bottom, last_bottom) > height / 2 and left - last_right > CELL_GAP * height:
+            if (
+                min(top, last_top) - max(bottom, last_bottom) > height / 2
+                and left - last_right > CELL_GAP * height
+            ):
                 rows[-1].extend(cells)
                 continue
         rows.append(cells)
@@ -70,8 +75,8 @@ def joined_rows(found: Iterable[list[Cell]]) -> list[list[Cell]]:
 
 
 def in_table(rows: Sequence[list[Cell]]) -> list[bool]:
-    """Returns for each row whether it belongs to a table: it has several cells, as the row before or after it, or it
-    continues a cell that is not the first of such a row."""
+    """Returns for each row whether it belongs to a table: it has several cells, as the row before
+    or after it, or it continues a cell that is not the first of such a row."""
     wide = [len(cells) - is_marker(cells[0].text) > 1 for cells in rows]
     table = [False] * len(rows)
     before: Box = (0.0, 0.0, 0.0, 0.0)  # the first cell of the last row with several
@@ -91,7 +96,8 @@ def is_marker(text: str) -> bool:
 
 
 def table_cells(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
-    """Yields the cells of a table. Cells of one column overlap; a row without the first column continues the one before."""
+    """Yields the cells of a table. Cells of one column overlap; a row without the first column
+    continues the one before."""
     columns: list[list[float]] = []
     for left, right in sorted((cell.box[0], cell.box[2]) for cells in rows for cell in cells):
         if columns and left < columns[-1][1]:
@@ -116,7 +122,8 @@ def table_cells(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
 
 
 def paragraphs(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
-    """Yields the paragraphs and the items of lists. Lines are joined, and hyphens at their ends are removed."""
+    """Yields the paragraphs and the items of lists. Lines are joined, and hyphens at their ends are
+    removed."""
     pieces: list[Piece] = []
     last: Box | None = None
     for cells in rows:
@@ -128,7 +135,9 @@ def paragraphs(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
         if not new and last is not None:
             is_near = last[1] - top <= PARAGRAPH_GAP * height
             is_indented = left - last[0] > INDENT * height and top < last[1] + height / 2
-            new = not is_near or ((top > last[3] + height or is_indented) and pieces[-1].kind != "li")
+            new = not is_near or (
+                (top > last[3] + height or is_indented) and pieces[-1].kind != "li"
+            )
         if bullet:
             pieces.append(Piece(text[bullet.end() :], box, font, "li"))
         elif new:
@@ -144,7 +153,8 @@ def paragraphs(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
 
 
 def joined(text: str, line: str) -> str:
-    """Returns a text with its next line. A hyphen at the end of a line is removed before a small letter."""
+    """Returns a text with its next line. A hyphen at the end of a line is removed before a small
+    letter."""
     without = HYPHEN.sub("", text) if line[:1].islower() else text
     return without + ("" if without != text or not text else " ") + line
 

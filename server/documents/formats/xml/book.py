@@ -30,14 +30,19 @@ def read(data: bytes, target: str) -> Document:
     roots = {package: parse_xml(archive.part(package), doctype=True)}
     pages: dict[str, Document] = {}
     for item in roots[package].iter(OPF + "item"):
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
+        name = posixpath.normpath(
+            posixpath.join(posixpath.dirname(package), unquote(item.get("href", "")))
+        )
         if name in archive.names and name not in {*roots, *pages}:
             if item.get("media-type") == PAGES:
                 pages[name] = html.read(archive.part(name), target)
             elif item.get("media-type") == CONTENTS:
                 roots[name] = parse_xml(archive.part(name), doctype=True)
     labels = [
-        Label(element) for root in roots.values() for element in root.iter(*BOOK) if has_words(element.text or "")
+        Label(element)
+        for root in roots.values()
+        for element in root.iter(*BOOK)
+        if has_words(element.text or "")
     ]
 
     def write(translations: Sequence[str]) -> bytes:
@@ -48,7 +53,9 @@ def read(data: bytes, target: str) -> Document:
             language.text = target
         made = {name: write_xml(root) for name, root in roots.items()}
         for name, page in pages.items():  # XHTML does not define &nbsp;.
-            made[name] = page.write(list(islice(rest, len(page.texts)))).replace(b"&nbsp;", b"&#160;")
+            made[name] = page.write(list(islice(rest, len(page.texts)))).replace(
+                b"&nbsp;", b"&#160;"
+            )
         return archive.replaced(made)
 
     texts = [text for page in pages.values() for text in page.texts]

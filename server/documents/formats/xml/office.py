@@ -1,5 +1,5 @@
-"""Reads files of Microsoft Office and OpenDocument. Names of sheets, headers of tables and the items that a cell is chosen from
-are not changed, because formulas refer to them.
+"""Reads files of Microsoft Office and OpenDocument. Names of sheets, headers of tables and the
+items that a cell is chosen from are not changed, because formulas refer to them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from server.text.tagged import Tagged
 from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
-    "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart chartEx chartUserShapes "
-    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml table worksheet "
+    "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart "
+    "chartEx chartUserShapes "
+    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml "
+    "table worksheet "
     "chartsheet dialogsheet".split()
 )
 """Kinds of parts with text, or that say which text is kept."""
@@ -43,7 +45,8 @@ OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml"
 
 
 class SheetMargin:
-    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are moved like words."""
+    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are
+    moved like words."""
 
     def __init__(self, element: Element) -> None:
         self.element = element
@@ -57,7 +60,9 @@ class SheetMargin:
 
     def fill(self, translated: str) -> None:
         """Writes the translation with its codes."""
-        self.element.text = written(translated, self.tagged.codes, lambda text: valid_text(text).replace("&", "&&"))
+        self.element.text = written(
+            translated, self.tagged.codes, lambda text: valid_text(text).replace("&", "&&")
+        )
 
 
 class Label(NamedTuple):
@@ -93,7 +98,10 @@ def read(data: bytes, target: str) -> Document:
     with_text: list[str] = []
     for part, kind in parts.items():
         if kind == "table":
-            kept.update(column.get("name", "") for column in parse_xml(archive.part(part)).iter("{*}tableColumn"))
+            kept.update(
+                column.get("name", "")
+                for column in parse_xml(archive.part(part)).iter("{*}tableColumn")
+            )
         elif kind == "worksheet":
             content = archive.part(part)
             for items in CHOICES.findall(content):
@@ -109,7 +117,9 @@ def read_open_document(data: bytes, target: str) -> Document:
     """Reads an OpenDocument file."""
     archive = Archive(data)
     archive.require("content.xml")
-    return read_parts(archive, filter(OPEN_DOCUMENT_PART.fullmatch, archive.names), tables=OPEN_PARAGRAPHS)
+    return read_parts(
+        archive, filter(OPEN_DOCUMENT_PART.fullmatch, archive.names), tables=OPEN_PARAGRAPHS
+    )
 
 
 def read_parts(
@@ -134,25 +144,30 @@ def read_parts(
 
     def write(translations: Sequence[str]) -> bytes:
         changed: set[Element] = set()
-        # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
+        # Backwards, because a text box in a paragraph has paragraphs, which must be filled before
+        # it is moved.
         for reader, source, new in reversed(list(zip(readers, texts, translations, strict=True))):
             if new != source:
                 text = reader()
                 text.fill(new)
                 changed.add(text.element.getroottree().getroot())
-        return archive.replaced({name: write_xml(root) for name, root in (roots | data).items() if root in changed})
+        return archive.replaced(
+            {name: write_xml(root) for name, root in (roots | data).items() if root in changed}
+        )
 
     return Document(tuple(texts), "coded", write)
 
 
 def find_texts(root: Element, tables: Mapping[str, Vocabulary]) -> Iterator[Reader]:
-    """Yields what reads each text of a part, but for the paragraphs of a master or layout of slides that ask for a text,
-    which slides do not show."""
+    """Yields what reads each text of a part, but for the paragraphs of a master or layout of slides
+    that ask for a text, which slides do not show."""
     is_master = root.tag.endswith(("}sldMaster", "}sldLayout"))
     for element in root.iter(*tables, *MARGINS):
         if element.tag in MARGINS:
             yield partial(SheetMargin, element)
-        elif not is_master or not any(shape.find(PROMPT) is not None for shape in element.iterancestors("{*}sp")):
+        elif not is_master or not any(
+            shape.find(PROMPT) is not None for shape in element.iterancestors("{*}sp")
+        ):
             yield partial(Paragraph, element, tables[element.tag])
     for tag, names in LABELS.items():
         yield from (partial(Label, element, name) for element in root.iter(tag) for name in names)

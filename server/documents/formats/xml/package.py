@@ -1,5 +1,5 @@
-"""Finds the parts of a Microsoft Office file by the relationships of its package (ECMA-376 part 2), whatever their
-names, and the data that content controls of Word show in place of their content."""
+"""Finds the parts of a Microsoft Office file by the relationships of its package (ECMA-376 part 2),
+whatever their names, and the data that content controls of Word show in place of their content."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PREFIX = re.compile(r"xmlns:([\w.-]+)=['\"]([^'\"]*)['\"]")
 
 
 def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
-    """Returns the main part, the properties, and the parts of these kinds that relationships lead to, in the order of the
-    archive, each with its kind: the last word of the relationship's type. Raises InvalidRequest if the root element of the
-    main part is none of MAIN."""
+    """Returns the main part, the properties, and the parts of these kinds that relationships lead
+    to, in the order of the archive, each with its kind: the last word of the relationship's type.
+    Raises InvalidRequest if the root element of the main part is none of MAIN."""
     parts: dict[str, str] = {}
     sources = [""]
     while sources:
@@ -41,11 +41,16 @@ def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
 
 
 def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
-    """Yields the parts to which a part, or the package itself (""), has relationships, with their kinds."""
+    """Yields the parts to which a part, or the package itself (""), has relationships, with their
+    kinds."""
     folder, _, file = source.replace("\\", "/").rpartition("/")
     relationships = archive.found(f"{folder}/_rels/{file}.rels")
-    for relationship in parse_xml(archive.part(relationships)).iter("{*}Relationship") if relationships else ():
-        target = posixpath.normpath(posixpath.join("/", folder, unquote(relationship.get("Target", ""))))
+    for relationship in (
+        parse_xml(archive.part(relationships)).iter("{*}Relationship") if relationships else ()
+    ):
+        target = posixpath.normpath(
+            posixpath.join("/", folder, unquote(relationship.get("Target", "")))
+        )
         part = archive.found(target)
         if part and relationship.get("TargetMode") != "External":
             yield part, relationship.get("Type", "").rpartition("/")[2]
@@ -54,8 +59,8 @@ def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
 def bound_values(
     archive: Archive, parts: Iterable[str], roots: Iterable[Element]
 ) -> tuple[dict[str, Element], dict[Element, None]]:
-    """Returns the data that controls show, by part, and the elements of it that they show. They name a part by an id, which
-    its properties say."""
+    """Returns the data that controls show, by part, and the elements of it that they show. They
+    name a part by an id, which its properties say."""
     data: dict[str, Element] = {}
     shown: dict[Element, None] = {}
     bindings = [binding for root in roots for binding in root.iter("{*}dataBinding")]
@@ -69,7 +74,10 @@ def bound_values(
     }
     for binding in bindings:
         w = binding.tag.removesuffix("dataBinding")
-        name, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")
+        name, path = (
+            stores.get(binding.get(w + "storeItemID", "").lower()),
+            binding.get(w + "xpath", ""),
+        )
         if name is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
             continue
         if name not in data:

@@ -1,5 +1,6 @@
-"""A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent formatting of their
-paragraph are plain text, others are pairs around words. Everything else is a code, which is moved like a word."""
+"""A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent
+formatting of their paragraph are plain text, others are pairs around words. Everything else is a
+code, which is moved like a word."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ EDGE = re.compile(r"(?:Start|End|-start|-end)$|(?<=\})(?:[be](?=pt)|[se](?=c))")
 NAME = re.compile(r"(?:^|\})(?:id|rid|startRef|name)$")
 FIELD_DEPTH = 5
 """Largest number of fields around one whose words are translated."""
-CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
+CHOICES = frozenset(
+    ("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList")
+)
 """Kinds of content controls whose content is not written by hand."""
 LONGEST_WORD = 100
 LETTERS = re.compile(r"[^\W\d_]+$")
@@ -35,13 +38,14 @@ LETTERS = re.compile(r"[^\W\d_]+$")
 class Vocabulary(NamedTuple):
     """Kinds of the elements in a paragraph, by tag; others are atoms.
 
-    A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
-    "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "field" is a
-    container if it is a link, a "control" if people write in it; a field may also be several runs from the first to the
-    last `mark`. A "gap" is between sentences, a "space" and a "hyphen" are text. The "first" one stays at the beginning of the
-    paragraph, the "last" at its end. `invisible` are attributes and elements of properties that do not change the
-    appearance. With `spaces` a text must say that the spaces at its edges count; with `lines` a line end in a text is
-    between sentences.
+    A "run" has `properties` and "text"; without runs the text is between the elements (mixed
+    content). Words are in a "container", or in its "content" beside a "setting", or between a
+    "start" and an "end" with one name. A "field" is a container if it is a link, a "control" if
+    people write in it; a field may also be several runs from the first to the last `mark`. A "gap"
+    is between sentences, a "space" and a "hyphen" are text. The "first" one stays at the beginning
+    of the paragraph, the "last" at its end. `invisible` are attributes and elements of properties
+    that do not change the appearance. With `spaces` a text must say that the spaces at its edges
+    count; with `lines` a line end in a text is between sentences.
     """
 
     kinds: dict[str, str]
@@ -96,7 +100,10 @@ class Paragraph:
             before, after = self._run_start(self._base), f"</{run}>"
         parts: list[str] = []
         inside = not run
-        written = [(each, "") if isinstance(each, str) else ("", str(codes[each].data)) for each in pieces(translated)]
+        written = [
+            (each, "") if isinstance(each, str) else ("", str(codes[each].data))
+            for each in pieces(translated)
+        ]
         for is_text, group in groupby(written, lambda item: item[1] in ("", LINE_END)):
             if not is_text:
                 for _, code in group:
@@ -109,7 +116,11 @@ class Paragraph:
             parts += (words,) if inside else (before, words, after)
         made = etree.fromstring("".join(parts).join(tags_of(element)), PARSER)
         element.text = made.text
-        element[:] = [*(child for child in element if self.kind(child) == "first"), *made, *self._last]
+        element[:] = [
+            *(child for child in element if self.kind(child) == "first"),
+            *made,
+            *self._last,
+        ]
 
     def add_children(self, parent: Element, top: bool) -> None:
         """Adds the children of the paragraph, or (not `top`) of a container."""
@@ -124,9 +135,11 @@ class Paragraph:
                 self.add_text(child.tail or "")
 
     def _add_fields(self, children: Iterable[Element], top: bool) -> None:
-        """Adds children, those from the first to the last mark of a field together; it may end in a later paragraph."""
+        """Adds children, those from the first to the last mark of a field together; it may end in a
+        later paragraph."""
         field: list[Element] = []
-        depth = middle = 0  # the number of the children before the words of the field (0: it has none)
+        # the number of the children before the words of the field (0: it has none)
+        depth = middle = 0
         for child in children:
             marks = self._marks(child)
             depth += marks.count("begin") - marks.count("end")
@@ -149,9 +162,11 @@ class Paragraph:
         return [each.get(mark + "Type") for each in marks]
 
     def _add_field(self, field: Sequence[Element], middle: int, ended: bool, top: bool) -> None:
-        """Adds a field. The words of a link are translated, and those of a field that does not end here: a table of
-        contents begins in its first line."""
-        instruction = "".join(text for run in field[:middle] for text in run.itertext("{*}instrText"))
+        """Adds a field. The words of a link are translated, and those of a field that does not end
+        here: a table of contents begins in its first line."""
+        instruction = "".join(
+            text for run in field[:middle] for text in run.itertext("{*}instrText")
+        )
         if not middle or self._fields_around > FIELD_DEPTH or (ended and not is_link(instruction)):
             self.add_code(*field)
             return
@@ -211,16 +226,22 @@ class Paragraph:
             self.add_code(child)
 
     def kind(self, element: Element) -> str:
-        """Returns what an element is. A container that says so is not translated; of controls, only those that people write in
-        have words, of fields only links."""
+        """Returns what an element is. A container that says so is not translated; of controls, only
+        those that people write in have words, of fields only links."""
         kind = self.vocabulary.kinds.get(element.tag, "atom")
         if kind == "field":
             links = [is_link(value) for name, value in element.items() if name.endswith("instr")]
             return "container" if any(links) else "atom"
         if kind == "control":
             has_content = element.find("{*}sdtContent") is not None
-            return "container" if has_content and not is_choice(element.iterfind("{*}sdtPr/*")) else "atom"
-        if kind == "container" and (element.get("translate") == "no" or element.get("mtype") == "protected"):
+            return (
+                "container"
+                if has_content and not is_choice(element.iterfind("{*}sdtPr/*"))
+                else "atom"
+            )
+        if kind == "container" and (
+            element.get("translate") == "no" or element.get("mtype") == "protected"
+        ):
             return "atom"
         return kind
 
@@ -266,13 +287,16 @@ class Paragraph:
                 yield from self._runs(child)
 
     def _most_frequent(self) -> Element | None:
-        """Returns the properties of the appearance with the largest number of characters in the runs."""
+        """Returns the properties of the appearance with the largest number of characters in the
+        runs."""
         sizes: Counter[str] = Counter()
         examples: dict[str, Element | None] = {"": None}
         for run in self._runs(self.element):
             properties = run.find(self.vocabulary.properties)
             examples.setdefault(seen := self._appearance(properties), properties)
-            sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(self.vocabulary.text))
+            sizes[seen] += sum(
+                len(piece.text or "") for piece in run.iterchildren(self.vocabulary.text)
+            )
         return examples[max(sizes, key=sizes.__getitem__, default="")]
 
     def _appearance(self, properties: Element | None) -> str:
@@ -280,13 +304,15 @@ class Paragraph:
         if properties is None:
             return ""
         invisible = self.vocabulary.invisible
-        attributes = sorted((name, value) for name, value in properties.items() if name not in invisible)
+        attributes = sorted(
+            (name, value) for name, value in properties.items() if name not in invisible
+        )
         children = xml_of(child for child in properties if child.tag not in invisible)
         return f"{attributes}{children}" if attributes or children else ""
 
     def _is_note(self, text: str) -> bool:
-        """Returns whether a formatted text is the number of a note at the end of a word, which is longer than a unit or a
-        variable (m², x₁) and no formula (CaCO₃)."""
+        """Returns whether a formatted text is the number of a note at the end of a word, which is
+        longer than a unit or a variable (m², x₁) and no formula (CaCO₃)."""
         letters = LETTERS.search(self._word)
         word = letters[0] if letters and NOTE.fullmatch(text) else ""
         return len(word) > 2 and not any(map(str.isupper, word[1:]))
@@ -307,7 +333,9 @@ def tags_of(element: Element) -> tuple[str, str]:
 
 def is_choice(properties: Iterable[Element]) -> bool:
     """Returns whether the content of a control with these properties is chosen and not written."""
-    return not CHOICES.isdisjoint(etree.QName(kind).localname for kind in properties if isinstance(kind.tag, str))
+    return not CHOICES.isdisjoint(
+        etree.QName(kind).localname for kind in properties if isinstance(kind.tag, str)
+    )
 
 
 def is_link(instruction: str) -> bool:

@@ -1,4 +1,5 @@
-"""What the elements of the XML vocabularies are: one line a kind (`server.documents.formats.xml.paragraph.Vocabulary`)."""
+"""What the elements of the XML vocabularies are: one line a kind
+(`server.documents.formats.xml.paragraph.Vocabulary`)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from server.documents.formats.xml.paragraph import Vocabulary
 
 
 def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
-    """Returns the namespaces of a vocabulary, in the transitional and in the strict form, as lxml writes them in tags."""
+    """Returns the namespaces of a vocabulary, in the transitional and in the strict form, as lxml
+    writes them in tags."""
     return (
         f"{{http://schemas.openxmlformats.org/{vocabulary}/2006/{name}}}",
         f"{{http://purl.oclc.org/ooxml/{vocabulary}/{name}}}",
@@ -18,13 +20,25 @@ def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
 def vocabularies(
     namespaces: Iterable[str], table: str, spaces: bool = False, lines: bool = True
 ) -> dict[str, Vocabulary]:
-    """Returns the vocabularies that a table says, by the tags of their paragraphs, for elements of these namespaces."""
+    """Returns the vocabularies that a table says, by the tags of their paragraphs, for elements of
+    these namespaces."""
     names = {kind: elements for kind, *elements in map(str.split, table.strip().splitlines())}
     made: dict[str, Vocabulary] = {}
     for namespace in namespaces:
-        kinds = {namespace + name: kind for kind, elements in names.items() if kind not in ROLES for name in elements}
-        roles = {role: namespace + names[role][0] for role in ("run", "properties", "text", "mark") if role in names}
-        invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
+        kinds = {
+            namespace + name: kind
+            for kind, elements in names.items()
+            if kind not in ROLES
+            for name in elements
+        }
+        roles = {
+            role: namespace + names[role][0]
+            for role in ("run", "properties", "text", "mark")
+            if role in names
+        }
+        invisible = frozenset(
+            prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace)
+        )
         own = Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, lines=lines, **roles)
         made |= {namespace + name: own for name in names["paragraph"]}
     return made
@@ -110,8 +124,8 @@ LABELS = {
     "{*}hlinkClick": ("tooltip",),
     "{*}dataValidation": ("promptTitle", "prompt", "errorTitle", "error"),
 }
-"""Attributes that people read, by element: alternative texts of pictures; what links say; what a cell asks
-for, and says of a wrong value."""
+"""Attributes that people read, by element: alternative texts of pictures; what links say; what a
+cell asks for, and says of a wrong value."""
 PLAIN = (
     *(DC + name for name in ("title", "subject", "description")),
     *(SVG + name for name in ("title", "desc")),
@@ -122,7 +136,7 @@ PLAIN = (
     "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}text",
     "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}index-title-template",
 )
-"""Elements with plain text: properties of the document, alternative texts, series, categories and trends of charts, comments,
-titles of indexes."""
+"""Elements with plain text: properties of the document, alternative texts, series, categories and
+trends of charts, comments, titles of indexes."""
 BOOK = (DC + "title", DC + "description", "{http://www.daisy.org/z3986/2005/ncx/}text")
 """Elements with plain text of a book's package and of its table of contents."""

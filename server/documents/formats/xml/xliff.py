@@ -1,4 +1,5 @@
-"""Reads XLIFF 1.x and 2.x (.xlf, .xliff): sources without a translation get a target. Inline codes are kept."""
+"""Reads XLIFF 1.x and 2.x (.xlf, .xliff): sources without a translation get a target. Inline codes
+are kept."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xlif
 HEAD = re.compile(rb"(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>)*", re.DOTALL)
 """What is before the root element."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
-"""States of a target that is to be replaced. One without a state is also, where it is the source."""
+"""States of a target that is to be replaced. One without a state is also, where it is the
+source."""
 
 
 class Unit(NamedTuple):
-    """A source, its segmented form, its target, and the segments of the target that have been translated, by their names."""
+    """A source, its segmented form, its target, and the segments of the target that have been
+    translated, by their names."""
 
     source: Element
     segmented: Element | None
@@ -48,7 +51,9 @@ def read(data: bytes, target: str) -> Document:
             paragraph = Paragraph(place, inline)
             tagged = paragraph.tagged
             text, written = (coded(tagged), str) if tagged.codes else label(tagged.text)
-            if has_words(tagged.text) and (place is unit.source or place.get("mid") not in unit.done):
+            if has_words(tagged.text) and (
+                place is unit.source or place.get("mid") not in unit.done
+            ):
                 places.append((unit, place, paragraph, written))
                 texts.append(text)
 
@@ -70,7 +75,8 @@ def read(data: bytes, target: str) -> Document:
 
 
 def in_frame(data: bytes, root: Element) -> bytes:
-    """Returns a file with what is before and after its root element as it was, if it is in UTF-8."""
+    """Returns a file with what is before and after its root element as it was, if it is in
+    UTF-8."""
     if root.getroottree().docinfo.encoding not in ("UTF-8", None) or root.getnext() is not None:
         return write_xml(root)
     written: str = etree.tostring(root, encoding="unicode")
@@ -79,7 +85,11 @@ def in_frame(data: bytes, root: Element) -> bytes:
 
 def marks_of(parent: Element | None) -> list[Element]:
     """Returns the segments in a source or target that contain no other ones."""
-    marks = [] if parent is None else [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
+    marks = (
+        []
+        if parent is None
+        else [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
+    )
     around = {mark.getparent() for mark in marks}
     return [mark for mark in marks if mark not in around]
 
@@ -102,7 +112,8 @@ def open_units(root: Element) -> Iterator[Unit]:
 
 
 def is_open(source: Element, target: Element) -> bool:
-    """Returns whether the state of a target says so, or a tool has filled it with its source and nobody has approved it."""
+    """Returns whether the state of a target says so, or a tool has filled it with its source and
+    nobody has approved it."""
     unit = source.getparent()
     if state := target.get("state") or unit.get("state"):
         return state in UNTRANSLATED
@@ -115,8 +126,8 @@ def words(element: Element) -> list[str]:
 
 
 def new_target(unit: Unit, second: bool) -> dict[Element, Element]:
-    """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
-    it that take the translation of the source and of its segments."""
+    """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or
+    1. Returns the elements in it that take the translation of the source and of its segments."""
     source, segmented, target, done = unit
     parent = source.getparent()
     if target is None:

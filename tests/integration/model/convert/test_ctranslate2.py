@@ -1,4 +1,5 @@
-"""Tests that imported CTranslate2 folders and Argos packages give the targets of CTranslate2 itself."""
+"""Tests that imported CTranslate2 folders and Argos packages give the targets of CTranslate2
+itself."""
 
 from __future__ import annotations
 
@@ -68,9 +69,11 @@ def ours(folder: ModelFolder, texts: list[str], beam: int) -> list[list[str]]:
     )
 
 
-def theirs(model: Path, pieces: list[list[str]], beam: int, prefix: str | None = None) -> list[list[str]]:
-    """Returns the translations of CTranslate2, which computes in float32: int8 weights are the only rounding. They are
-    without the prefix, which CTranslate2 counts in the maximum length."""
+def theirs(
+    model: Path, pieces: list[list[str]], beam: int, prefix: str | None = None
+) -> list[list[str]]:
+    """Returns the translations of CTranslate2, which computes in float32: int8 weights are the only
+    rounding. They are without the prefix, which CTranslate2 counts in the maximum length."""
     translator = ctranslate2.Translator(str(model), intra_threads=1, compute_type="float32")
     hidden = 0 if prefix is None else 1
     results = translator.translate_batch(
@@ -115,7 +118,8 @@ def change(file: Path, **fields: Any) -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize(
-    ("shape", "quantization"), [*((shape, None) for shape in SHAPES), *((TIED, precision) for precision in PRECISIONS)]
+    ("shape", "quantization"),
+    [*((shape, None) for shape in SHAPES), *((TIED, precision) for precision in PRECISIONS)],
 )
 def test_targets_are_equal(shape: str, quantization: str | None, beam: int, tmp_path: Path) -> None:
     model = exported(tmp_path, quantization, **SHAPES[shape])
@@ -131,7 +135,9 @@ def test_float32_weights_come_back_unchanged(tmp_path: Path) -> None:
     for shape in SHAPES.values():
         own = random_folder(tmp_path / "own", **shape)
         export_ctranslate2(own, tmp_path / "exported")
-        folder = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="a", sources=["en"]))
+        folder = import_model(
+            tmp_path / "exported", tmp_path / "weights", ImportOptions(name="a", sources=["en"])
+        )
         before, after = load_model(own).state_dict(), load_model(folder).state_dict()
         assert set(before) == set(after)
         assert all((before[name] == after[name]).all() for name in before)
@@ -141,7 +147,9 @@ def test_float32_weights_come_back_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp_path: Path) -> None:
+def test_the_folder_of_their_own_converter_gives_the_same_targets(
+    beam: int, tmp_path: Path
+) -> None:
     random_huggingface(tmp_path / "opus-mt-en-de", seed=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # transformers recommends a package that is not needed here
@@ -153,7 +161,8 @@ def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp
 
 @pytest.mark.parametrize("quantization", [None, *PRECISIONS])
 def test_folders_of_their_converter_of_opus_mt(quantization: str | None, tmp_path: Path) -> None:
-    """Their config.json names a first token <s>, which no vocabulary of OPUS-MT has: the decoder starts from zero."""
+    """Their config.json names a first token <s>, which no vocabulary of OPUS-MT has: the decoder
+    starts from zero."""
     random_marian(tmp_path / "npz", seed=3)
     converter = ctranslate2.converters.OpusMTConverter(str(tmp_path / "npz"))
     converter.convert(str(tmp_path / "theirs"), quantization=quantization)
@@ -167,26 +176,35 @@ def assert_equal_targets(path: Path, beam: int, end: list[str]) -> None:
     folder = import_model(path / "theirs", path / "weights", OPTIONS)
     texts = made_up_text(seed=6, lines=CASES)
     pieces = [[*listed, *end] for listed in encoded(path / "theirs" / "source.spm", texts)]
-    assert_equal_up_to_ties(folder, texts, beam, theirs(path / "theirs", known(path / "theirs", pieces), beam))
+    assert_equal_up_to_ties(
+        folder, texts, beam, theirs(path / "theirs", known(path / "theirs", pieces), beam)
+    )
 
 
-def assert_equal_up_to_ties(folder: ModelFolder, texts: list[str], beam: int, expected: list[list[str]]) -> None:
-    """Checks that our targets are the expected ones, or have their score within TIE: sums in another order choose another of
-    two equally good targets."""
+def assert_equal_up_to_ties(
+    folder: ModelFolder, texts: list[str], beam: int, expected: list[list[str]]
+) -> None:
+    """Checks that our targets are the expected ones, or have their score within TIE: sums in
+    another order choose another of two equally good targets."""
     found = ours(folder, texts, beam)
     tokenizer, pieces = folder.load_tokenizer(), folder_pieces(folder)[1]
     for text, mine, other in zip(texts, found, expected, strict=True):
         if mine != other:
             source = tokenizer.encode_ids(text, "de", "en")
             scores = [
-                sum(best.token_scores[: len(target) + (len(target) < LIMIT)]) / max(1, len(target)) ** 0.2
+                sum(best.token_scores[: len(target) + (len(target) < LIMIT)])
+                / max(1, len(target)) ** 0.2
                 for target in (mine, other)
-                for [best] in hypotheses(folder, [source], target=tuple(map(pieces.index, target)), max_length=LIMIT)
+                for [best] in hypotheses(
+                    folder, [source], target=tuple(map(pieces.index, target)), max_length=LIMIT
+                )
             ]
             assert abs(scores[0] - scores[1]) <= TIE, (text, mine, other, scores)
 
 
-def test_an_unknown_quantization_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_quantization_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = random_folder(tmp_path / "own", norm="pre")
     flags = ["--to", "ctranslate2", "--quantization", "int3"]
     assert main(["export", *flags, str(own.path), str(tmp_path / "out")]) == 1
@@ -195,7 +213,9 @@ def test_an_unknown_quantization_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_argos_packages_go_out_and_come_in(beam: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_argos_packages_go_out_and_come_in(
+    beam: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = random_folder(tmp_path / "own", norm="pre")
     package = tmp_path / "en_de.argosmodel"
     assert main(["export", "--to", "argos", "--target", "de", str(own.path), str(package)]) == 0
@@ -214,19 +234,28 @@ def test_argos_packages_go_out_and_come_in(beam: int, tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_model_of_many_languages_gives_the_targets_after_its_prefix(beam: int, tmp_path: Path) -> None:
+def test_a_model_of_many_languages_gives_the_targets_after_its_prefix(
+    beam: int, tmp_path: Path
+) -> None:
     random_multilingual(tmp_path / "nllb", "nllb", seed=3)
     export_ctranslate2(import_model(tmp_path / "nllb", tmp_path / "weights"), tmp_path / "exported")
     folder = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="back"))
     assert (folder.first_tokens["de"], folder.source_tags["en"]) == ("deu_Latn", "eng_Latn")
     texts = made_up_text(seed=5, lines=CASES)
-    pieces = [["eng_Latn", *listed] for listed in encoded(tmp_path / "exported" / "source.spm", texts)]
-    prefixed = theirs(tmp_path / "exported", known(tmp_path / "exported", pieces), beam, prefix="deu_Latn")
+    pieces = [
+        ["eng_Latn", *listed] for listed in encoded(tmp_path / "exported" / "source.spm", texts)
+    ]
+    prefixed = theirs(
+        tmp_path / "exported", known(tmp_path / "exported", pieces), beam, prefix="deu_Latn"
+    )
     for mine, other in zip(ours(folder, texts, beam), prefixed, strict=True):
-        assert mine == other or (beam > 1 and not mine)  # their beam search never ends directly after a prefix
+        # their beam search never ends directly after a prefix
+        assert mine == other or (beam > 1 and not mine)
 
 
-@pytest.mark.parametrize(("theirs", "code"), [("zt", "zh-Hant"), ("pb", "pt-BR"), ("zh", "zh"), ("pt", "pt")])
+@pytest.mark.parametrize(
+    ("theirs", "code"), [("zt", "zh-Hant"), ("pb", "pt-BR"), ("zh", "zh"), ("pt", "pt")]
+)
 def test_codes_of_argos_become_ours_and_back(theirs: str, code: str, tmp_path: Path) -> None:
     package = exported_package(random_folder(tmp_path / "own", norm="pre"), tmp_path)
     change(package / "metadata.json", to_code=theirs)
@@ -256,11 +285,18 @@ def test_sources_without_an_end_are_encoded_so(tmp_path: Path) -> None:
     """Packages of OpenNMT-py do not end their sources."""
     own = random_folder(tmp_path / "own")
     package = exported_package(own, tmp_path)
-    change(package / "model" / "config.json", add_source_eos=False, add_source_bos=False, bos_token="<s>")
+    change(
+        package / "model" / "config.json",
+        add_source_eos=False,
+        add_source_bos=False,
+        bos_token="<s>",
+    )
     folder = import_model(package, tmp_path / "weights")
     texts = made_up_text(seed=7, lines=CASES)
     assert folder.load_tokenizer().encode("abc").ids[-1] != folder.model.eos_id
-    assert ours(folder, texts, 4) == theirs(package / "model", encoded(package / "sentencepiece.model", texts), 4)
+    assert ours(folder, texts, 4) == theirs(
+        package / "model", encoded(package / "sentencepiece.model", texts), 4
+    )
 
 
 def test_packages_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
@@ -285,14 +321,26 @@ def test_packages_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 
     binary = members["translate-en_de/model/model.bin"]
     refused("lacks from_code", metadata_json=b"{}")
-    refused("the type 'sbd', which translates nothing", metadata_json=b'{"type": "sbd", "from_code": "en"}')
+    refused(
+        "the type 'sbd', which translates nothing",
+        metadata_json=b'{"type": "sbd", "from_code": "en"}',
+    )
     refused("no metadata", metadata_json=None)
-    refused("a BPE vocabulary .* use a package of the pair with sentencepiece", sentencepiece_model=None, bpe_model=b"")
-    refused("model[.]argosmodel cannot be imported: .*truncated", model_bin=binary[: len(binary) // 2])
+    refused(
+        "a BPE vocabulary .* use a package of the pair with sentencepiece",
+        sentencepiece_model=None,
+        bpe_model=b"",
+    )
+    refused(
+        "model[.]argosmodel cannot be imported: .*truncated", model_bin=binary[: len(binary) // 2]
+    )
     refused("version 99", model_bin=b"\x63" + binary[1:])
     for other in (binary[:3], b"<!DOCTYPE html>", b"PK\x03\x04" + bytes(100)):
         refused("not a model of CTranslate2, or is truncated", model_bin=other)
-    refused("WhisperSpecabc", model_bin=binary.replace(b"TransformerSpec", b"WhisperSpecabcd", 1)[: len(binary)])
+    refused(
+        "WhisperSpecabc",
+        model_bin=binary.replace(b"TransformerSpec", b"WhisperSpecabcd", 1)[: len(binary)],
+    )
     refused(
         "not a tensor of this architecture",
         model_bin=binary.replace(b"decoder/scale_alibi", b"decoder/scale_aliby"),

@@ -61,7 +61,8 @@ def test_pulled_models_are_pinned_and_stored_once(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("opus-mt-en-de", "exists already"), ("not a name", "cannot be a folder's name")]
+    ("name", "reason"),
+    [("opus-mt-en-de", "exists already"), ("not a name", "cannot be a folder's name")],
 )
 def test_a_name_that_cannot_be_used_is_refused_before_the_download(
     name: str, reason: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -93,7 +94,9 @@ def test_an_interrupted_download_continues(cuts: int, hub: FakeHub, tmp_path: Pa
     assert starts == sorted(set(starts))
 
 
-def test_a_download_that_brings_nothing_more_ends_and_continues_later(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_download_that_brings_nothing_more_ends_and_continues_later(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     hub.cut = LARGE
     assert "pull it again" in failure(tmp_path)
     hub.cut = ""
@@ -103,7 +106,9 @@ def test_a_download_that_brings_nothing_more_ends_and_continues_later(hub: FakeH
     assert [start for name, start in hub.requests if name == LARGE][-1] > 0.9 * size
 
 
-def test_packed_files_continue_and_begin_again_where_the_server_has_less(hub: FakeHub, tmp_path: Path) -> None:
+def test_packed_files_continue_and_begin_again_where_the_server_has_less(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     data = (hub.path / LARGE).read_bytes()
     (hub.path / "lex.bin.gz").write_bytes(gzip.compress(data))
     address = f"{hub.address}/{MODEL}/resolve/{COMMIT}/lex.bin.gz"
@@ -126,7 +131,9 @@ def test_an_interrupted_process_leaves_what_can_be_continued(
 ) -> None:
     monkeypatch.setattr(downloads, "_BLOCK", 4096)
     with monkeypatch.context() as patched:
-        patched.setattr(downloads.tqdm, "update", Mock(side_effect=[None] * 9 + [KeyboardInterrupt]))
+        patched.setattr(
+            downloads.tqdm, "update", Mock(side_effect=[None] * 9 + [KeyboardInterrupt])
+        )
         with pytest.raises(KeyboardInterrupt), download(MODEL, tmp_path):
             pass
     with download(MODEL, tmp_path):
@@ -145,13 +152,18 @@ def test_missing_files_and_redirects_without_end_are_named(hub: FakeHub, tmp_pat
         f"vocab.json of {MODEL} could not be downloaded (404): the server does not have it"
     )
     hub.absent, hub.circle = "", LARGE
-    assert f"{LARGE} of {MODEL} could not be downloaded (302): its address redirects without end" in failure(tmp_path)
+    assert (
+        f"{LARGE} of {MODEL} could not be downloaded (302): its address redirects without end"
+        in failure(tmp_path)
+    )
     hub.refusal = (404, "")  # another server than a hub
     assert "(404): the server does not have it" in failure(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["t5", "pegasus", "bart"])
-def test_other_families_are_refused_before_the_download(kind: str, hub: FakeHub, tmp_path: Path) -> None:
+def test_other_families_are_refused_before_the_download(
+    kind: str, hub: FakeHub, tmp_path: Path
+) -> None:
     hub.model_type = kind
     assert "use facebook/m2m100_418M or" in failure(tmp_path)
     assert not hub.requests
@@ -193,7 +205,9 @@ def test_refusals_of_the_hub_are_told_apart(
     assert sentence in failure(tmp_path)
 
 
-def test_unknown_models_revisions_and_invalid_names_are_refused(hub: FakeHub, tmp_path: Path) -> None:
+def test_unknown_models_revisions_and_invalid_names_are_refused(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     assert "has no model" in failure(tmp_path, "Helsinki-NLP/opus-mt-en-xx")
     assert "no revision nowhere" in failure(tmp_path, revision="nowhere")
     for name in ("opus-mt-en-de", "../x/y", "a/b/c", "https://example.org/a/b"):
@@ -202,9 +216,26 @@ def test_unknown_models_revisions_and_invalid_names_are_refused(hub: FakeHub, tm
     assert "lacks source.spm" in failure(tmp_path)
 
 
-def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_and_export_commands(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     weights = ["--weights", str(tmp_path / "weights")]
-    assert main(["import", str(published), "--name", "mine", "--source", "en", "--target", "de,de", *weights]) == 0
+    assert (
+        main(
+            [
+                "import",
+                str(published),
+                "--name",
+                "mine",
+                "--source",
+                "en",
+                "--target",
+                "de,de",
+                *weights,
+            ]
+        )
+        == 0
+    )
     assert main(["import", str(published), "--name", "mine", *weights]) == 1
     assert "exists already" in capsys.readouterr().err
     assert main(["export", "--to", "huggingface", "mine", str(tmp_path / "hf"), *weights]) == 0

@@ -36,7 +36,8 @@ WORDS = (
 
 
 def pieces_of(text: str, size: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """Returns a tag, pieces of `size` characters and the end of sentence, with the offset of each."""
+    """Returns a tag, pieces of `size` characters and the end of sentence, with the offset of
+    each."""
     spans = [(i, min(i + size, len(text))) for i in range(0, len(text), size)]
     return (
         [">>de<<", *(text[start:end] for start, end in spans), "</s>"],
@@ -69,19 +70,28 @@ def test_words_are_cut_as_people_cut_them(cut: str) -> None:
     parts = cut.split("|")
     pieces, offsets = pieces_of("".join(parts), 1)
     found = words("".join(parts), pieces, offsets)
-    assert [word.text for word in found if not word.special and word.text != " "] == [p for p in parts if p != " "]
+    assert [word.text for word in found if not word.special and word.text != " "] == [
+        p for p in parts if p != " "
+    ]
 
 
 def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
     maps = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]], dtype=np.float32)
-    joined = to_words(maps, [Word("ab", 0, 2, (0, 1))], [Word("x", 0, 1, (0,)), Word("yz", 1, 3, (1, 2))])
+    joined = to_words(
+        maps, [Word("ab", 0, 2, (0, 1))], [Word("x", 0, 1, (0,)), Word("yz", 1, 3, (1, 2))]
+    )
     np.testing.assert_allclose(joined, [[0.3, 0.7]], atol=1e-6)
 
 
 def test_only_words_with_text_are_compared() -> None:
     pieces, offsets = pieces_of("ab", 1)
-    source = target = tuple(Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True)))
-    soft = np.array([[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32)
+    source = target = tuple(
+        Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True))
+    )
+    soft = np.array(
+        [[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]],
+        dtype=np.float32,
+    )
     np.testing.assert_allclose(between_words(soft, source, target), [[0.1, 0.6], [0.3, 0.2]])
     np.testing.assert_allclose(coverage(soft, source, target), [0.5, 0.7, 0.5, 0.3], atol=1e-6)
     assert agreement(soft, source, target) == 2
@@ -97,13 +107,19 @@ def test_a_soft_alignment_has_the_shares_of_a_layer_in_the_row_of_the_next_step(
     summed = cross[1].sum(axis=0) * [1, 3]
     plain = alignment_map(maps, AlignmentLayer(1))
     np.testing.assert_allclose(plain, summed / summed.sum(axis=-1, keepdims=True), rtol=1e-5)
-    np.testing.assert_array_equal(alignment_map(maps, AlignmentLayer(1, shift=True)), plain[[1, 2, 2]])
+    np.testing.assert_array_equal(
+        alignment_map(maps, AlignmentLayer(1, shift=True)), plain[[1, 2, 2]]
+    )
     read = (cross[0].mean(axis=0)[[1, 2, 2]] + cross[1].mean(axis=0)) / 2
     np.testing.assert_allclose(reading_map(maps, AlignmentLayer(0, shift=True)), read, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "length"), [(1, 1), (1, 3), (7, 5), (299, 301), (512, 3), (2, 512)])
-def test_a_long_soft_alignment_is_that_of_one_step_to_the_bit_in_short_steps(rows: int, length: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "length"), [(1, 1), (1, 3), (7, 5), (299, 301), (512, 3), (2, 512)]
+)
+def test_a_long_soft_alignment_is_that_of_one_step_to_the_bit_in_short_steps(
+    rows: int, length: int
+) -> None:
     rng = np.random.default_rng(rows)
     cross = rng.dirichlet(np.ones(length), size=(2, 4, rows)).astype(np.float32)
     values = rng.standard_normal((2, length, 4, 8)).astype(np.float32)
@@ -131,7 +147,16 @@ def test_the_layer_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"layer": 6}', '{"layer": -1}', '{"layer": "1"}', '{"layer": 1, "shift": 1}', '{"head": 1}', "{", "[]"]
+    "text",
+    [
+        '{"layer": 6}',
+        '{"layer": -1}',
+        '{"layer": "1"}',
+        '{"layer": 1, "shift": 1}',
+        '{"head": 1}',
+        "{",
+        "[]",
+    ],
 )
 def test_another_layer_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)

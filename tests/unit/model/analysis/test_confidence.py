@@ -27,7 +27,8 @@ LIMITS = DirectionLimits((1.0, 2.0, 0.5, -0.5), 0.1, -0.5, 0.8, Quality(50, 0.7,
 
 
 def translations(count: int = 2_000, seed: int = 0) -> list[ScoredTranslation]:
-    """Translations whose chrF grows with the mean score and with the length of the tokens, with noise."""
+    """Translations whose chrF grows with the mean score and with the length of the tokens, with
+    noise."""
     numbers = random.Random(seed)
     found = []
     for _ in range(count):
@@ -35,7 +36,9 @@ def translations(count: int = 2_000, seed: int = 0) -> list[ScoredTranslation]:
         length = numbers.uniform(2, 6)
         chrf = min(100.0, max(0.0, 35 + 25 * mean + 10 * length + numbers.gauss(0, 12)))
         scores = tuple(mean + numbers.gauss(0, 0.05) for _ in range(size))
-        found.append(ScoredTranslation(scores, size, round(length * size), chrf, gap=numbers.random()))
+        found.append(
+            ScoredTranslation(scores, size, round(length * size), chrf, gap=numbers.random())
+        )
     return found
 
 
@@ -54,7 +57,10 @@ def test_confidence_rises_with_the_probability_and_lies_between_0_and_1():
 
 
 def test_confidence_does_not_fall_with_the_probability_for_any_data():
-    reverse = [ScoredTranslation(item.token_scores, item.source_tokens, 9, 100 - item.chrf) for item in translations()]
+    reverse = [
+        ScoredTranslation(item.token_scores, item.source_tokens, 9, 100 - item.chrf)
+        for item in translations()
+    ]
     assert fit_direction(reverse).coefficients[1] == 0
 
 
@@ -65,7 +71,9 @@ def test_a_flag_lowers_the_confidence():
 
 
 def test_the_limits_follow_the_translations():
-    limits = fit_direction([*translations(), *(ScoredTranslation((-0.1,), 40, 4, 90.0, gap=3.0) for _ in range(100))])
+    limits = fit_direction(
+        [*translations(), *(ScoredTranslation((-0.1,), 40, 4, 90.0, gap=3.0) for _ in range(100))]
+    )
     assert limits.gap == 3.0
     assert limits.short == pytest.approx(length_ratio(1, 40), abs=1e-3)
     assert fit_direction(translations()).gap == pytest.approx(1.0, abs=0.05)
@@ -101,7 +109,9 @@ def test_the_file_is_read_back_until_the_weights_change(tmp_path):
         lambda content: content | {"directions": 5},
         lambda content: content | {"directions": {"en-de": {}}},
         lambda content: content["directions"]["en-de"].update(coefficients=[1, 2]) or content,
-        lambda content: content["directions"]["en-de"].update(coefficients=[1, float("nan"), 2]) or content,
+        lambda content: (
+            content["directions"]["en-de"].update(coefficients=[1, float("nan"), 2]) or content
+        ),
         lambda content: content["directions"]["en-de"].update(quality=None) or content,
     ],
 )
@@ -120,7 +130,9 @@ def test_rotary_products_depend_on_the_distance_only(width: int) -> None:
     np.testing.assert_allclose(np.linalg.norm(queries, axis=1), np.linalg.norm(query), rtol=1e-5)
     products = queries @ keys.T
     for distance in range(-19, 20):
-        np.testing.assert_allclose(np.diagonal(products, distance), np.diagonal(products, distance)[0], atol=1e-4)
+        np.testing.assert_allclose(
+            np.diagonal(products, distance), np.diagonal(products, distance)[0], atol=1e-4
+        )
     x, y, angle = query[-2], query[-1], 7 / 10000 ** ((width - 2) / width)
     turned = [x * math.cos(angle) - y * math.sin(angle), x * math.sin(angle) + y * math.cos(angle)]
     np.testing.assert_allclose(queries[7, -2:], turned, atol=1e-6)
@@ -130,7 +142,9 @@ def test_rotary_products_depend_on_the_distance_only(width: int) -> None:
 def test_alibi_takes_the_slope_times_the_distance(heads: int) -> None:
     biases = alibi(heads, 9)
     for head in range(heads):
-        expected = [[-(2 ** (-8 * (head + 1) / heads)) * abs(i - j) for j in range(9)] for i in range(9)]
+        expected = [
+            [-(2 ** (-8 * (head + 1) / heads)) * abs(i - j) for j in range(9)] for i in range(9)
+        ]
         np.testing.assert_allclose(biases[head], expected, rtol=1e-6)
     assert (np.diff(softmax(biases[:, 0]).max(axis=1)) <= 0).all()  # the first head looks nearest
 

@@ -12,13 +12,20 @@ from tests.support.models.random_models import random_model
 
 def test_contributions_are_lengths_of_the_vectors_and_of_their_sum_over_heads() -> None:
     rng = np.random.default_rng(1)
-    values, outputs = rng.normal(size=(2, 3, 5, 4)).astype(np.float32), rng.normal(size=(2, 3, 4, 12))
+    values, outputs = (
+        rng.normal(size=(2, 3, 5, 4)).astype(np.float32),
+        rng.normal(size=(2, 3, 4, 12)),
+    )
     cross = rng.dirichlet(np.ones(5), size=(2, 3, 7)).astype(np.float32)  # (L, H, T, S)
     values[1, 2] = 0  # as masked below
     vectors = np.einsum("lhts,lhsd,lhde->lhtse", cross, values, outputs)
     values[1, 2] = 1
-    products = value_products(values, list(outputs.astype(np.float32)), [("cross", 1, 2), ("encoder", 0, 0)])
-    np.testing.assert_allclose(head_contributions(cross, products), np.linalg.norm(vectors, axis=-1), atol=1e-4)
+    products = value_products(
+        values, list(outputs.astype(np.float32)), [("cross", 1, 2), ("encoder", 0, 0)]
+    )
+    np.testing.assert_allclose(
+        head_contributions(cross, products), np.linalg.norm(vectors, axis=-1), atol=1e-4
+    )
     both = layer_contributions(cross, products)
     np.testing.assert_allclose(both, np.linalg.norm(vectors.sum(axis=1), axis=-1), atol=1e-4)
 
@@ -32,4 +39,6 @@ def test_a_source_of_one_token_contributes_the_whole_output_of_the_layer() -> No
     found = layer_contributions(maps.cross, maps.value_products)
     for layer, attention in enumerate(attentions):
         added = passed[attention.output][1][0] - attention.output.bias  # (T, d_model)
-        np.testing.assert_allclose(found[layer, :, 0], added.norm(dim=-1).detach().numpy(), rtol=1e-4)
+        np.testing.assert_allclose(
+            found[layer, :, 0], added.norm(dim=-1).detach().numpy(), rtol=1e-4
+        )

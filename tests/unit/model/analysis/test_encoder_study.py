@@ -46,4 +46,10 @@ def test_places_are_read_from_vectors_that_have_them() -> None:
     places, folds = np.tile(np.arange(5), 20), np.repeat(np.arange(20), 5) % FOLDS
     without = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     with_places = np.concatenate([without, places[:, None].astype(np.float32)], axis=1)
-    assert position_fit(without, places, folds) < 0.2 < 0.9 < position_fit(with_places, places, folds) <= 1
+    assert (
+        position_fit(without, places, folds)
+        < 0.2
+        < 0.9
+        < position_fit(with_places, places, folds)
+        <= 1
+    )

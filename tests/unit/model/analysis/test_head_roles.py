@@ -19,7 +19,9 @@ from model.analysis.head_roles import (
 )
 from model.analysis.types import HeadMask
 
-SOURCE = Tokens((">>de<<", "▁a", "▁rare", "▁b", ",", "</s>"), (7, 1, 9, 2, 0, 3), (True, *(False,) * 4, True))
+SOURCE = Tokens(
+    (">>de<<", "▁a", "▁rare", "▁b", ",", "</s>"), (7, 1, 9, 2, 0, 3), (True, *(False,) * 4, True)
+)
 TARGET = Tokens(("▁x", "▁y", ".", "</s>"), (1, 2, 3, 0), (False, False, False, True))
 READ = Tokens(("<s>", "▁x", "▁y", "."), (0, 1, 2, 3), (True, False, False, False))
 
@@ -96,7 +98,9 @@ def test_the_file_is_read_for_the_same_weights_only(tmp_path):
 )
 def test_a_file_that_is_not_valid_is_ignored(tmp_path, change):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    HeadRoles(weights_hash(tmp_path), 3, ("en-de",), {"encoder": [], "decoder": [], "cross": []}).write(tmp_path)
+    HeadRoles(
+        weights_hash(tmp_path), 3, ("en-de",), {"encoder": [], "decoder": [], "cross": []}
+    ).write(tmp_path)
     assert HeadRoles.read(tmp_path) is not None
     (tmp_path / FILE).write_text(json.dumps(json.loads((tmp_path / FILE).read_text()) | change))
     assert HeadRoles.read(tmp_path) is None
@@ -111,12 +115,17 @@ WORTH = {
     ("cross", 0): [2.0, 1.0],
 }
 TOGETHER = 1.0
-"""What a layer of the encoder is worth if both of its heads are off, beyond the sum: each can do the work of the other."""
+"""What a layer of the encoder is worth if both of its heads are off, beyond the sum: each can do
+the work of the other."""
 
 
 def loss(off: HeadMask) -> float:
     """Returns the loss of a model with these heads."""
-    pairs = {(kind, layer) for kind, layer, head in off if {(kind, layer, 0), (kind, layer, 1)} <= set(off)}
+    pairs = {
+        (kind, layer)
+        for kind, layer, head in off
+        if {(kind, layer, 0), (kind, layer, 1)} <= set(off)
+    }
     twice = sum(TOGETHER for kind, _ in pairs if kind == "encoder")
     return 3.0 + sum(WORTH[kind, layer][head] for kind, layer, head in off) + twice
 

@@ -21,7 +21,9 @@ def test_entropy_is_zero_for_one_key_and_log2_k_for_uniform_weights() -> None:
 
 def test_diagonality_is_one_on_the_diagonal_and_zero_for_a_uniform_map() -> None:
     assert diagonality(np.eye(50, dtype=np.float32)) == pytest.approx(1.0)
-    assert diagonality(np.full((400, 400), 1 / 400, dtype=np.float32)) == pytest.approx(0.0, abs=0.01)
+    assert diagonality(np.full((400, 400), 1 / 400, dtype=np.float32)) == pytest.approx(
+        0.0, abs=0.01
+    )
     assert diagonality(np.eye(50, dtype=np.float32)[::-1]) < 0
 
 

@@ -1,4 +1,5 @@
-"""Tests of word alignment of sentence pairs: posteriors, symmetry and the use of each kind of evidence."""
+"""Tests of word alignment of sentence pairs: posteriors, symmetry and the use of each kind of
+evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ scores = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
 
 
 def evidence(similarity: np.ndarray) -> WordEvidence:
-    """Returns evidence with the given similarity and the same low dictionary scores for all words."""
+    """Returns evidence with the given similarity and the same low dictionary scores for all
+    words."""
     unknown = np.full(similarity.shape, -9, dtype=np.float32)
     return WordEvidence(similarity.astype(np.float32), unknown, unknown)
 
@@ -46,7 +48,9 @@ def pair(first: list[str], second: list[str]) -> PairWords:
     return PairWords((runs[0], runs[1]), marks, alike, genitives=genitives)
 
 
-def probabilities(known: WordEvidence | None, attention: np.ndarray, words: PairWords) -> np.ndarray:
+def probabilities(
+    known: WordEvidence | None, attention: np.ndarray, words: PairWords
+) -> np.ndarray:
     emitted = fit(words, known, attention.astype(np.float32))
     there, back = returned(posteriors([emitted, emitted.T], [JUMP if known else JUMP_ALONE] * 2))
     return (there + back.T) / 2
@@ -54,14 +58,23 @@ def probabilities(known: WordEvidence | None, attention: np.ndarray, words: Pair
 
 @given(st.integers(1, 3), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_posteriors_are_those_of_all_paths(n: int, m: int, random: Random) -> None:
-    found = np.array([[random.uniform(-12, 0) for _ in range(m)] for _ in range(n)], dtype=np.float32)
+    found = np.array(
+        [[random.uniform(-12, 0) for _ in range(m)] for _ in range(n)], dtype=np.float32
+    )
     [computed] = returned(posteriors([found], [JUMP]))
     np.testing.assert_allclose(computed, _by_paths(found), atol=1e-5)
 
 
-@given(st.lists(scores, min_size=2, max_size=6), st.sampled_from([JUMP, JUMP_ALONE]), st.integers(0, 40))
-def test_posteriors_do_not_depend_on_the_other_pairs(pairs: list[np.ndarray], jump: float, more: int) -> None:
-    wide = np.pad(pairs[0], ((0, more), (0, 3 * more)), mode="edge")  # longer than the others, perhaps in another batch
+@given(
+    st.lists(scores, min_size=2, max_size=6),
+    st.sampled_from([JUMP, JUMP_ALONE]),
+    st.integers(0, 40),
+)
+def test_posteriors_do_not_depend_on_the_other_pairs(
+    pairs: list[np.ndarray], jump: float, more: int
+) -> None:
+    # longer than the others, perhaps in another batch
+    wide = np.pad(pairs[0], ((0, more), (0, 3 * more)), mode="edge")
     together = returned(posteriors([*pairs, wide], [jump] * (len(pairs) + 1)))
     for alone, found in zip([*pairs, wide], together, strict=True):
         assert np.array_equal(returned(posteriors([alone], [jump]))[0], found)
@@ -73,7 +86,8 @@ def test_long_pairs_let_other_work_run_between() -> None:
 
 
 def _by_paths(found: np.ndarray) -> np.ndarray:
-    """The posteriors, summed over every choice of a hidden word (-1 for the empty word) for each observed word."""
+    """The posteriors, summed over every choice of a hidden word (-1 for the empty word) for each
+    observed word."""
     n, m = found.shape
     sums, everything = np.zeros((n, m)), 0.0
     for path in product(range(-1, n), repeat=m):
@@ -94,11 +108,16 @@ def _by_paths(found: np.ndarray) -> np.ndarray:
 
 @given(scores)
 def test_alignment_is_symmetric_in_the_two_sentences(similarity: np.ndarray) -> None:
-    first, second = [f"a{i}" for i in range(similarity.shape[0])], [f"b{i}" for i in range(similarity.shape[1])]
+    first, second = (
+        [f"a{i}" for i in range(similarity.shape[0])],
+        [f"b{i}" for i in range(similarity.shape[1])],
+    )
     known = np.tanh(similarity)
     none = np.zeros_like(known)  # attention has a direction
     there = probabilities(WordEvidence(known, -similarity, similarity), none, pair(first, second))
-    back = probabilities(WordEvidence(known.T, similarity.T, -similarity.T), none.T, pair(second, first))
+    back = probabilities(
+        WordEvidence(known.T, similarity.T, -similarity.T), none.T, pair(second, first)
+    )
     np.testing.assert_allclose(there, back.T, atol=1e-5)
 
 
@@ -114,15 +133,21 @@ def test_words_are_linked_by_similarity_then_attention_then_order(
     similarity: np.ndarray, attention: np.ndarray, best: list[int]
 ) -> None:
     count = len(best)
-    found = probabilities(evidence(similarity), attention, pair(list("abcde")[:count], list("vwxyz")[:count]))
+    found = probabilities(
+        evidence(similarity), attention, pair(list("abcde")[:count], list("vwxyz")[:count])
+    )
     assert found.argmax(axis=0).tolist() == best
 
 
 def test_similar_spelling_links_names_and_punctuation_links_to_punctuation() -> None:
-    found = fit(pair(["Zoë", "1975", "."], ["zoe", ","]), evidence(np.zeros((3, 2))), np.ones((3, 2)))
+    found = fit(
+        pair(["Zoë", "1975", "."], ["zoe", ","]), evidence(np.zeros((3, 2))), np.ones((3, 2))
+    )
     assert found[0, 0] > found[1, 0] > found[2, 0]
     assert found[2, 1] > found[0, 1]
-    alike = fit(pair(["parliament", "parole", "pa", "1976"], ["parlement"]), None, np.ones((4, 1)))[:, 0]
+    alike = fit(pair(["parliament", "parole", "pa", "1976"], ["parlement"]), None, np.ones((4, 1)))[
+        :, 0
+    ]
     assert alike[0] > alike[1] > alike[2] == alike[3]
 
 
@@ -134,7 +159,9 @@ def test_a_word_that_nothing_fits_has_no_link() -> None:
     attention[:, 1] = 0.5
     known[:, 1] = -9
     found = probabilities(
-        WordEvidence(similarity.astype(np.float32), known, known), attention, pair(list("ab"), list("xyz"))
+        WordEvidence(similarity.astype(np.float32), known, known),
+        attention,
+        pair(list("ab"), list("xyz")),
     )
     assert (found[:, 1] < 0.1).all()
     assert linked(found) == {(0, 0), (1, 2)}
@@ -143,7 +170,9 @@ def test_a_word_that_nothing_fits_has_no_link() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_attention_links_words_with_and_without_other_evidence(known: bool) -> None:
     attention = np.eye(4)[[1, 0, 3, 2]] * 0.9 + 0.025
-    found = probabilities(evidence(np.zeros((4, 4))) if known else None, attention, pair(list("abcd"), list("wxyz")))
+    found = probabilities(
+        evidence(np.zeros((4, 4))) if known else None, attention, pair(list("abcd"), list("wxyz"))
+    )
     assert linked(found) == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
 
@@ -197,7 +226,12 @@ def test_weights_of_tokens_become_those_of_words() -> None:
         PairWords((((0, 1),), ()), ((1,), ()), ()),
         PairWords((((0, 1),), ()), ((), ()), (), genitives=((), (0,))),
         PairWords((((0, 1),), ()), ((), ()), ((0, 0, 1.0),)),
-        PairWords((((0, 1),), ()), ((), ()), (), (WordedSentence((1,), (), ()), WordedSentence((1,), (), ()))),
+        PairWords(
+            (((0, 1),), ()),
+            ((), ()),
+            (),
+            (WordedSentence((1,), (), ()), WordedSentence((1,), (), ())),
+        ),
     ],
 )
 def test_words_outside_their_sentences_are_refused(words: PairWords) -> None:
@@ -210,4 +244,13 @@ def linked(found: np.ndarray) -> set[tuple[int, int]]:
 
 
 def test_spellings_differ_in_the_first_letter_only() -> None:
-    assert spellings(["été", "NATO", "7", "Haus"]) == ["été", "nATO", "7", "haus", "Été", "NATO", "7", "Haus"]
+    assert spellings(["été", "NATO", "7", "Haus"]) == [
+        "été",
+        "nATO",
+        "7",
+        "haus",
+        "Été",
+        "NATO",
+        "7",
+        "Haus",
+    ]

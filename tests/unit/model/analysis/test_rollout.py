@@ -21,5 +21,7 @@ def test_rollout_sums_to_one_and_is_causal() -> None:
     decoder /= decoder.sum(axis=-1, keepdims=True)
     found = rollout(softmax(rng, 3, 4, 7, 7), decoder, softmax(rng, 2, 4, 5, 7))
     np.testing.assert_allclose(found.encoder.sum(axis=-1), 1.0, atol=1e-5)
-    np.testing.assert_allclose(found.decoder.sum(axis=-1) + found.cross.sum(axis=-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(
+        found.decoder.sum(axis=-1) + found.cross.sum(axis=-1), 1.0, atol=1e-5
+    )
     assert not np.triu(found.decoder, 1).any()

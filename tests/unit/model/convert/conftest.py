@@ -13,5 +13,7 @@ from model.analysis.encoder_study import SENTENCES
 @pytest.fixture(scope="session", autouse=True)
 def few_sentences() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(head_roles, "SENTENCES", {code: texts[:2] for code, texts in SENTENCES.items()})
+        patches.setattr(
+            head_roles, "SENTENCES", {code: texts[:2] for code, texts in SENTENCES.items()}
+        )
         yield

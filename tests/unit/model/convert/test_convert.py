@@ -1,4 +1,5 @@
-"""What all imports share: published models, downloads, languages, unknown formats, checkpoints and arrays."""
+"""What all imports share: published models, downloads, languages, unknown formats, checkpoints and
+arrays."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ from tests.support.models.folders import new_folder
 def test_a_name_has_one_full_form_folder_and_pair(
     name: str, full: str, folder: str, pair: tuple[str, str] | None
 ) -> None:
-    assert (full_name(name), folder_of(full_name(name)), pair_of(full_name(name))) == (full, folder, pair)
+    assert (full_name(name), folder_of(full_name(name)), pair_of(full_name(name))) == (
+        full,
+        folder,
+        pair,
+    )
     assert full_name(full_name(name)) == full
 
 
@@ -79,11 +84,17 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 def test_the_list_has_firefox_first_and_only_stated_figures() -> None:
     models = published_models()
     assert len({model.name for model in models}) == len(models) > 1_000
-    assert {model.publisher for model in models} == {"Mozilla", "University of Helsinki", "Argos Open Tech"}
+    assert {model.publisher for model in models} == {
+        "Mozilla",
+        "University of Helsinki",
+        "Argos Open Tech",
+    }
     for model in models:
         assert model.source and model.target and model.license
         assert (model.publisher == "Mozilla") == (10_000_000 < model.bytes < 100_000_000)
-        assert set(model.scores) in (set(), {"bleu", "comet"}) and (not model.scores or model.publisher == "Mozilla")
+        assert set(model.scores) in (set(), {"bleu", "comet"}) and (
+            not model.scores or model.publisher == "Mozilla"
+        )
     best = next(model for model in models if (model.source, model.target) == ("en", "de"))
     assert (best.name, best.license, best.scores["bleu"]) == ("firefox/en-de", "MPL-2.0", 40.0)
 
@@ -112,7 +123,12 @@ def test_a_folder_of_an_earlier_version_keeps_its_name(tmp_path: Path) -> None:
 
 def test_what_a_download_has_left_is_removed_unless_it_goes_on(tmp_path: Path) -> None:
     left = tmp_path / ".pull"
-    for name in ("firefox-en-de--0123", "firefox-en-de--4567", "opus-mt-en-de", "firefox-en-de-x--0123"):
+    for name in (
+        "firefox-en-de--0123",
+        "firefox-en-de--4567",
+        "opus-mt-en-de",
+        "firefox-en-de-x--0123",
+    ):
         (left / name).mkdir(parents=True)
         (left / name / "model.bin.part").write_bytes(b"some")
     with pull_folder(tmp_path, "firefox-en-de--4567"):
@@ -135,8 +151,14 @@ def test_what_a_download_has_left_is_removed_unless_it_goes_on(tmp_path: Path) -
         (NotPublished("It is not there."), True),
         (ImportRefused(Path("x"), ["it is of another architecture"]), True),
         (FolderError("The disk is full."), False),
-        *[(Refused("It is refused.", status, ""), True) for status in (400, 401, 403, 404, 410, 451)],
-        *[(Refused("It is refused.", status, ""), False) for status in (408, 425, 429, 500, 502, 503, 301)],
+        *[
+            (Refused("It is refused.", status, ""), True)
+            for status in (400, 401, 403, 404, 410, 451)
+        ],
+        *[
+            (Refused("It is refused.", status, ""), False)
+            for status in (408, 425, 429, 500, 502, 503, 301)
+        ],
     ],
 )
 def test_only_what_another_try_cannot_change_is_final(error: FolderError, final: bool) -> None:
@@ -184,14 +206,19 @@ def test_a_language_group_is_replaced_by_the_languages_of_the_card() -> None:
     card = ("it", "es", "en", "roa")
     assert find_pairs(HERE, "opus-mt-ROMANCE-en", NONE, card, {})[0] == (("it", "en"), ("es", "en"))
     tags = {"it": ">>ita<<", "es": ">>spa<<"}
-    assert find_pairs(HERE, "opus-mt-en-ROMANCE", NONE, card, tags) == ((("en", "it"), ("en", "es")), tags)
+    assert find_pairs(HERE, "opus-mt-en-ROMANCE", NONE, card, tags) == (
+        (("en", "it"), ("en", "es")),
+        tags,
+    )
 
 
 def test_between_two_groups_every_language_is_on_both_sides() -> None:
     tags = {"da": ">>da<<", "sv": ">>sv<<", "nb": ">>nb<<"}
     card = ("da", "sv", "nb", "scandinavia")
     pairs, used = find_pairs(HERE, "opus-mt-SCANDINAVIA-SCANDINAVIA", NONE, card, tags)
-    assert set(pairs) == {(source, target) for source in tags for target in tags if source != target}
+    assert set(pairs) == {
+        (source, target) for source in tags for target in tags if source != target
+    }
     assert used == tags
 
 
@@ -220,13 +247,17 @@ def test_unknown_languages_are_refused(
         find_pairs(HERE, name, NONE, (), tags, sources, targets)
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "model.npz", "model.safetensors", "opus-2020-02-26.zip", "notes.txt"])
+@pytest.mark.parametrize(
+    "name", ["model.onnx", "model.npz", "model.safetensors", "opus-2020-02-26.zip", "notes.txt"]
+)
 def test_other_formats_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     file = tmp_path / "model" / name
     file.write_bytes(b"PK")
     for path in (file.parent, file):
-        with pytest.raises(ImportRefused, match=r"none of the files .*config.json .* unpacked; ") as refusal:
+        with pytest.raises(
+            ImportRefused, match=r"none of the files .*config.json .* unpacked; "
+        ) as refusal:
             import_model(path, tmp_path / "weights", ImportOptions(name="x"))
         assert "\n" not in str(refusal.value)
     with pytest.raises(ImportRefused, match="does not exist"):
@@ -240,7 +271,9 @@ def test_pointers_of_git_lfs_are_named(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 298763\n"
     (folder / "pytorch_model.bin").write_text(pointer)
-    with pytest.raises(ImportRefused, match=r"pytorch_model\.bin is a pointer of Git LFS .* `git lfs pull`"):
+    with pytest.raises(
+        ImportRefused, match=r"pytorch_model\.bin is a pointer of Git LFS .* `git lfs pull`"
+    ):
         import_model(folder, tmp_path / "weights")
 
 
@@ -253,9 +286,13 @@ def test_a_model_that_does_not_fit_is_refused_with_its_size(
     folder.mkdir()
     for name in ("model-1.safetensors", "model-2.safetensors", "flax.msgpack"):
         (folder / name).write_bytes(bytes(3_000_000))
-    monkeypatch.setattr(import_cli, "free_memory", lambda: 11_000_000 if error is None else 13_000_000)
+    monkeypatch.setattr(
+        import_cli, "free_memory", lambda: 11_000_000 if error is None else 13_000_000
+    )
     monkeypatch.setattr(import_cli, "import_model", Mock(side_effect=error))
-    with pytest.raises(AttentiveError, match=r"needs about 12 MB of memory, and 1[13] MB are free\.$"):
+    with pytest.raises(
+        AttentiveError, match=r"needs about 12 MB of memory, and 1[13] MB are free\.$"
+    ):
         import_cli.import_from(folder, tmp_path / "weights", ImportOptions())
 
 
@@ -279,7 +316,11 @@ class Storage:
 
 class Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
-        return ("storage", torch.FloatStorage, "0", "cpu", value.count) if isinstance(value, Storage) else None
+        return (
+            ("storage", torch.FloatStorage, "0", "cpu", value.count)
+            if isinstance(value, Storage)
+            else None
+        )
 
 
 def checkpoint(file: Path, *view: Any) -> Path:
@@ -292,9 +333,12 @@ def checkpoint(file: Path, *view: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("offset", "shape", "strides"), [(0, (2, 3), (3, 1)), (1, (3, 1), (1, 1)), (5, (), ()), (0, (2, 3), (1, 2))]
+    ("offset", "shape", "strides"),
+    [(0, (2, 3), (3, 1)), (1, (3, 1), (1, 1)), (5, (), ()), (0, (2, 3), (1, 2))],
 )
-def test_views_of_a_storage_are_those_of_torch(offset: int, shape: Any, strides: Any, tmp_path: Path) -> None:
+def test_views_of_a_storage_are_those_of_torch(
+    offset: int, shape: Any, strides: Any, tmp_path: Path
+) -> None:
     array = read_checkpoint(checkpoint(tmp_path / "file", Storage(), offset, shape, strides))["a"]
     assert np.array_equal(array, torch.from_numpy(NUMBERS).as_strided(shape, strides, offset))
 
@@ -302,7 +346,14 @@ def test_views_of_a_storage_are_those_of_torch(offset: int, shape: Any, strides:
 @pytest.mark.parametrize(
     ("offset", "shape", "strides"),
     [
-        *((0, (7,), (1,)), (1, (6,), (1,)), (0, (2,), (6,)), (-1, (2,), (1,)), (5, (2,), (-1,)), (10**30, (1,), (1,))),
+        *(
+            (0, (7,), (1,)),
+            (1, (6,), (1,)),
+            (0, (2,), (6,)),
+            (-1, (2,), (1,)),
+            (5, (2,), (-1,)),
+            (10**30, (1,), (1,)),
+        ),
         *(
             (0, (-1,), (1,)),
             (0, (2, 3), (1,)),
@@ -313,12 +364,16 @@ def test_views_of_a_storage_are_those_of_torch(offset: int, shape: Any, strides:
         ),
     ],
 )
-def test_a_view_beyond_its_storage_is_refused(offset: Any, shape: Any, strides: Any, tmp_path: Path) -> None:
+def test_a_view_beyond_its_storage_is_refused(
+    offset: Any, shape: Any, strides: Any, tmp_path: Path
+) -> None:
     with pytest.raises(ImportRefused):
         read_checkpoint(checkpoint(tmp_path / "file", Storage(), offset, shape, strides))
 
 
-@pytest.mark.parametrize("storage", [Storage(7), Storage(10**12), Storage(-1), "0", 5, View(Storage(), 0, (2,), (0,))])
+@pytest.mark.parametrize(
+    "storage", [Storage(7), Storage(10**12), Storage(-1), "0", 5, View(Storage(), 0, (2,), (0,))]
+)
 def test_other_storages_are_refused(storage: Any, tmp_path: Path) -> None:
     with pytest.raises(ImportRefused):
         read_checkpoint(checkpoint(tmp_path / "file", storage, 0, (6,), (1,)))
@@ -337,7 +392,10 @@ def binary(path: Path, arrays: dict[str, np.ndarray], aliases: dict[str, str]) -
         kind = {"float32": 0, "int8": 1}[array.dtype.name]
         parts += [string(name), struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)]
         parts += [struct.pack("<BI", kind, array.nbytes), array.tobytes()]
-    parts += [struct.pack("<I", len(aliases)), *[string(name) for pair in aliases.items() for name in pair]]
+    parts += [
+        struct.pack("<I", len(aliases)),
+        *[string(name) for pair in aliases.items() for name in pair],
+    ]
     file = path / "model.bin"
     file.write_bytes(b"".join(parts))
     return file

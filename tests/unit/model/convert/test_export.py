@@ -1,4 +1,5 @@
-"""Tests that exported models give the same translations, here and in transformers: equal tokens, not equal sums."""
+"""Tests that exported models give the same translations, here and in transformers: equal tokens,
+not equal sums."""
 
 from __future__ import annotations
 
@@ -31,14 +32,25 @@ pytestmark = pytest.mark.numeric
 
 HUGGINGFACE: dict[str, dict[str, Any]] = {
     "opus-mt": {},
-    "tagged, odd ids": {"tags": (">>deu<<", ">>fra<<"), "special": {"</s>": 57, "<unk>": 100, "<pad>": 23}},
+    "tagged, odd ids": {
+        "tags": (">>deu<<", ">>fra<<"),
+        "special": {"</s>": 57, "<unk>": 100, "<pad>": 23},
+    },
     "untied": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
 }
 MARIAN: dict[str, dict[str, Any]] = {"one vocabulary": {}, "two vocabularies": {"vocabularies": 2}}
 OWN: dict[str, dict[str, Any]] = {
     "interleaved sinusoids": {},
-    "half-and-half, swish": {"positions": "sinusoidal_half", "activation": "swish", "output_bias": True},
-    "learned positions, gelu": {"positions": "learned", "activation": "gelu", "scale_embeddings": False},
+    "half-and-half, swish": {
+        "positions": "sinusoidal_half",
+        "activation": "swish",
+        "output_bias": True,
+    },
+    "learned positions, gelu": {
+        "positions": "learned",
+        "activation": "gelu",
+        "scale_embeddings": False,
+    },
     "untied, our ids": {"tied_embeddings": False},
 }
 OPTIONS = ImportOptions(name="again", sources=["en"], targets=["de"])
@@ -102,19 +114,28 @@ def test_an_exported_model_is_imported_as_any_other(variant: str, tmp_path: Path
     folder = made(variant, tmp_path)
     export_huggingface(folder, tmp_path / "exported")
     again = import_model(tmp_path / "exported", tmp_path / "again", OPTIONS)
-    sources = [folder.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)]
-    assert [again.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)] == sources
-    assert target_pieces(again, sources, max_length=20) == target_pieces(folder, sources, max_length=20)
+    sources = [
+        folder.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)
+    ]
+    assert [
+        again.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)
+    ] == sources
+    assert target_pieces(again, sources, max_length=20) == target_pieces(
+        folder, sources, max_length=20
+    )
     if variant in HUGGINGFACE:
         published = load_file(tmp_path / "model" / "model.safetensors")
         exported = load_file(tmp_path / "exported" / "model.safetensors")
-        for name in set(published) & set(exported) - {"final_logits_bias"}:  # the bias of padding is not used
+        # the bias of padding is not used
+        for name in set(published) & set(exported) - {"final_logits_bias"}:
             assert torch.equal(published[name], exported[name]), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [*OWN, *MARIAN])
-def test_transformers_gives_the_same_translations_of_an_exported_model(variant: str, tmp_path: Path) -> None:
+def test_transformers_gives_the_same_translations_of_an_exported_model(
+    variant: str, tmp_path: Path
+) -> None:
     transformers = pytest.importorskip("transformers")
     folder = made(variant, tmp_path)
     export_huggingface(folder, tmp_path / "exported")
@@ -125,8 +146,12 @@ def test_transformers_gives_the_same_translations_of_an_exported_model(variant: 
     tag = "" if target is None else folder.tags[target] + " "
     batch = tokenizer([tag + text for text in texts], return_tensors="pt", padding=True)
     encoded = [list(folder.load_tokenizer().encode(text, target).ids) for text in texts]
-    assert encoded == [row[: len(ids)] for row, ids in zip(batch["input_ids"].tolist(), encoded, strict=True)]
-    generated = model.generate(**batch, num_beams=4, max_new_tokens=20, length_penalty=0.6, do_sample=False)
+    assert encoded == [
+        row[: len(ids)] for row, ids in zip(batch["input_ids"].tolist(), encoded, strict=True)
+    ]
+    generated = model.generate(
+        **batch, num_beams=4, max_new_tokens=20, length_penalty=0.6, do_sample=False
+    )
     options = {"beam_size": 4, "max_length": 20, "normalization": "average", "length_penalty": 0.6}
     pieces = folder_pieces(folder)[1]
     stops = (folder.model.eos_id, model.config.pad_token_id)

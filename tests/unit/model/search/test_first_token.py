@@ -15,10 +15,17 @@ SOURCES = [(5, 9, 20, 3), (7, 3), (12, 30, 8, 41, 3)]
 FIRST = 17
 
 
-def decoded(options: DecodingOptions, start: int, max_length: int = 64) -> list[tuple[Hypothesis, ...]]:
+def decoded(
+    options: DecodingOptions, start: int, max_length: int = 64
+) -> list[tuple[Hypothesis, ...]]:
     model = random_model()
     return translate(
-        TorchBackend(model, 12), SOURCES, options, start=start, end=model.config.eos_id, max_length=max_length
+        TorchBackend(model, 12),
+        SOURCES,
+        options,
+        start=start,
+        end=model.config.eos_id,
+        max_length=max_length,
     )
 
 
@@ -34,7 +41,9 @@ def test_it_is_read_before_the_target_and_costs_nothing(beam: int) -> None:
         for one, other in zip(hidden, shown, strict=True):
             length = len(one[0].tokens)
             assert (FIRST, *one[0].tokens) == other[0].tokens
-            assert one[0].token_scores[:length] == pytest.approx(other[0].token_scores[1 : length + 1], abs=1e-5)
+            assert one[0].token_scores[:length] == pytest.approx(
+                other[0].token_scores[1 : length + 1], abs=1e-5
+            )
 
 
 def test_it_takes_one_of_the_models_positions_and_none_of_the_requests() -> None:
@@ -51,8 +60,13 @@ def test_maps_do_not_show_it() -> None:
     head = ("decoder", 0, 1)
     whole = attention_maps(model, SOURCES[0], (FIRST, *target), (), head)
     shown = whole.without_first_token(head)
-    assert shown.cross.shape[2] == shown.decoder.shape[2] == shown.decoder.shape[3] == len(target) + 1
+    assert (
+        shown.cross.shape[2] == shown.decoder.shape[2] == shown.decoder.shape[3] == len(target) + 1
+    )
     np.testing.assert_allclose(shown.decoder.sum(-1), 1, atol=1e-5)
     np.testing.assert_array_equal(shown.decoder[..., 1:], whole.decoder[..., 1:, 2:])
     np.testing.assert_array_equal(shown.token_scores, whole.token_scores[1:])
-    assert shown.vectors is not None and shown.vectors.query.shape[0] == shown.vectors.key.shape[0] == 4
+    assert (
+        shown.vectors is not None
+        and shown.vectors.query.shape[0] == shown.vectors.key.shape[0] == 4
+    )

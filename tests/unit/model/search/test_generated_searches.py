@@ -1,4 +1,5 @@
-"""Searches of a batch, ranked together or one by one, find what a search by its definition finds for each alone."""
+"""Searches of a batch, ranked together or one by one, find what a search by its definition finds
+for each alone."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def options(rng: random.Random, width: int) -> DecodingOptions:
 
 @pytest.mark.parametrize("few", [0, 99])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_batch_finds_what_the_definition_says(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_finds_what_the_definition_says(
+    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(beam, "_FEW", few)
     rng = random.Random(seed)
     generation = Generation(
@@ -42,11 +45,15 @@ def test_a_batch_finds_what_the_definition_says(seed: int, few: int, monkeypatch
     sources = [(rng.randrange(9), number) for number in range(rng.choice([1, 2, 8]))]
     each = [options(rng, rng.choice(widths)) for _ in sources]
     table = Table(size=SIZE, slots=rng.choice([8, 32]), seed=seed)
-    found = translate(table, sources, each, start=START, end=END, max_length=LIMIT + 1, generation=generation)
+    found = translate(
+        table, sources, each, start=START, end=END, max_length=LIMIT + 1, generation=generation
+    )
     for source, own, hypotheses in zip(sources, each, found, strict=True):
         limit = max(own.max_length or 0, len(own.prefix) + 1)
         expected = reference_search(table, source, own, generation, limit)
-        assert [hypothesis.token_scores for hypothesis in hypotheses] == [scores for _, scores in expected]
+        assert [hypothesis.token_scores for hypothesis in hypotheses] == [
+            scores for _, scores in expected
+        ]
         for hypothesis, (tokens, _) in zip(hypotheses, expected, strict=True):
             ended = len(tokens) > len(own.prefix) and tokens[-1] == END
             assert hypothesis.tokens == (tokens[:-1] if ended else tokens)

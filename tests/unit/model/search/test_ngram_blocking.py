@@ -1,6 +1,7 @@
 """Tests of n-gram blocking and the loop guard.
 
-PyTorch promises equal tokens, and scores within 1e-4 (the order of float32 sums); the CPU backend promises equal bits.
+PyTorch promises equal tokens, and scores within 1e-4 (the order of float32 sums); the CPU backend
+promises equal bits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from model.search.backend_interface import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop
-from tests.support.models.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
+from tests.support.models.cpu_models import (
+    PRECISIONS,
+    cpu_backend,
+    needs_cpu_backend,
+    sentences,
+    tiny,
+    torch_backend,
+)
 from tests.support.models.random_models import decode, random_ids, random_model
 
 pytestmark = pytest.mark.numeric
@@ -33,7 +41,9 @@ pytestmark = pytest.mark.numeric
         ([7, 7, 7], 3, {7}),
     ],
 )
-def test_tokens_that_would_repeat_an_n_gram_are_blocked(tokens: list[int], size: int, expected: set[int]) -> None:
+def test_tokens_that_would_repeat_an_n_gram_are_blocked(
+    tokens: list[int], size: int, expected: set[int]
+) -> None:
     assert blocked_tokens(tokens, size) == expected
 
 
@@ -51,7 +61,9 @@ def test_tokens_that_would_repeat_an_n_gram_are_blocked(tokens: list[int], size:
         ([4, 5, *range(10, 42), *range(10, 42), *range(10, 42)], 96),
     ],
 )
-def test_a_loop_is_three_consecutive_copies_of_minimum_length(tokens: list[int], length: int) -> None:
+def test_a_loop_is_three_consecutive_copies_of_minimum_length(
+    tokens: list[int], length: int
+) -> None:
     assert longest_loop(tokens) == length
     assert ends_in_loop(tokens) == (
         (length > 0 and tokens[-1] not in (3, 9)) or (tokens[-3:] == [1, 2, 3] and length == 9)
@@ -67,7 +79,11 @@ def looping(hypothesis: Hypothesis) -> bool:
 def test_no_n_gram_is_repeated(beam: int, size: int) -> None:
     transformer = random_model(seed=5)
     found = decode(
-        transformer, random_ids(transformer.config, 20), beam_size=beam, hypotheses=beam, no_repeat_ngram_size=size
+        transformer,
+        random_ids(transformer.config, 20),
+        beam_size=beam,
+        hypotheses=beam,
+        no_repeat_ngram_size=size,
     )
     for hypothesis in (hypothesis for listed in found for hypothesis in listed):
         grams = [hypothesis.tokens[i : i + size] for i in range(len(hypothesis.tokens) - size + 1)]
@@ -87,7 +103,9 @@ def test_loop_guard_changes_only_targets_with_loops(beam: int) -> None:
     assert not any(looping(listed[0]) for listed in guarded)
     for was, kept, fresh, tried in zip(loops, plain, guarded, again, strict=True):
         expected = tried if was else kept
-        assert [hypothesis.tokens for hypothesis in fresh] == [hypothesis.tokens for hypothesis in expected]
+        assert [hypothesis.tokens for hypothesis in fresh] == [
+            hypothesis.tokens for hypothesis in expected
+        ]
         assert fresh[0].token_scores == pytest.approx(expected[0].token_scores, abs=1e-4)
 
 
@@ -106,15 +124,24 @@ def test_forced_tokens_may_repeat() -> None:
     prefix = (9, 8) * 5
     [[found]] = decode(transformer, [source], prefix=prefix, loop_guard=True)
     assert found.tokens[:10] == prefix
-    [[scored]] = decode(transformer, [source], target=prefix, loop_guard=True, no_repeat_ngram_size=1)
+    [[scored]] = decode(
+        transformer, [source], target=prefix, loop_guard=True, no_repeat_ngram_size=1
+    )
     assert scored.tokens == prefix
     [[beamed]] = decode(transformer, [source], prefix=prefix, beam_size=2, no_repeat_ngram_size=2)
     assert beamed.tokens[:10] == prefix
 
 
-def run(backend: Backend, sources: list[list[int]], options: DecodingOptions, config: Any) -> list[tuple[int, ...]]:
+def run(
+    backend: Backend, sources: list[list[int]], options: DecodingOptions, config: Any
+) -> list[tuple[int, ...]]:
     found = translate(
-        backend, sources, options, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length
+        backend,
+        sources,
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
     )
     return [listed[0].tokens for listed in found]
 
@@ -135,7 +162,10 @@ def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -
         backend = cpu_backend(transformer, precision, slots=beam)
         assert [run(backend, [source], options, config)[0] for source in sources] == together
         plain = run(
-            cpu_backend(transformer, precision), sources, dataclasses.replace(options, loop_guard=False), config
+            cpu_backend(transformer, precision),
+            sources,
+            dataclasses.replace(options, loop_guard=False),
+            config,
         )
         if options.loop_guard:
             assert any(longest_loop(tokens) for tokens in plain)

@@ -32,11 +32,16 @@ pytestmark = pytest.mark.numeric
 def test_an_exhaustive_beam_finds_the_best_targets(seed: int, alpha: float) -> None:
     table, limit = Table(size=3, slots=32, seed=seed), 4
     others = [token for token in range(table.size) if token != END]
-    targets = [(*tokens, END) for length in range(limit) for tokens in itertools.product(others, repeat=length)] + list(
-        itertools.product(others, repeat=limit)
-    )
+    targets = [
+        (*tokens, END)
+        for length in range(limit)
+        for tokens in itertools.product(others, repeat=length)
+    ] + list(itertools.product(others, repeat=limit))
     options = DecodingOptions(beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
-    ranked = sorted(targets, key=lambda target: -normalize(sum(table.total((2, 3), target)), len(target), options))
+    ranked = sorted(
+        targets,
+        key=lambda target: -normalize(sum(table.total((2, 3), target)), len(target), options),
+    )
     found = search(table, beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
     assert [complete(hypothesis) for hypothesis in found] == ranked[:5]
 
@@ -66,8 +71,9 @@ def continuations(table: Table, live: list[Prefix]) -> list[Prefix]:
 
 
 def marian_beam(table: Table, beam: int, limit: int) -> list[Prefix]:
-    """Returns the finished targets of Marian's beam search, best first: the `beam` minus the finished ones best
-    continuations live on or end, until all have ended or the limit is reached."""
+    """Returns the finished targets of Marian's beam search, best first: the `beam` minus the
+    finished ones best continuations live on or end, until all have ended or the limit is
+    reached."""
     live: list[Prefix] = [((), 0.0)]
     finished: list[Prefix] = []
     while live:
@@ -75,26 +81,38 @@ def marian_beam(table: Table, beam: int, limit: int) -> list[Prefix]:
         ends = [item[0][-1] == END or len(item[0]) == limit for item in kept]
         finished += [item for item, end in zip(kept, ends, strict=True) if end]
         live = [item for item, end in zip(kept, ends, strict=True) if not end]
-    return sorted(((tokens, total / len(tokens)) for tokens, total in finished), key=lambda item: -item[1])
+    return sorted(
+        ((tokens, total / len(tokens)) for tokens, total in finished), key=lambda item: -item[1]
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_shrinking_beam_is_that_of_marian(seed: int) -> None:
-    options = {"normalization": "average", "length_penalty": 1.0, "shrinking_beam": True, "max_length": 9}
+    options = {
+        "normalization": "average",
+        "length_penalty": 1.0,
+        "shrinking_beam": True,
+        "max_length": 9,
+    }
     found = search(Table(size=6, seed=seed), beam_size=4, hypotheses=4, **options)
     expected = marian_beam(Table(size=6, seed=seed), 4, 9)
     assert [complete(hypothesis) for hypothesis in found] == [tokens for tokens, _ in expected]
-    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+    assert [hypothesis.score for hypothesis in found] == pytest.approx(
+        [score for _, score in expected], abs=1e-5
+    )
 
 
 def pruned_beam(table: Table, beam: int, limit: int, threshold: float) -> Prefix:
-    """Returns the best target of a beam search without length normalization, and its log-probability. At every step
-    only prefixes survive that are at most `threshold` worse than the best prefix."""
+    """Returns the best target of a beam search without length normalization, and its
+    log-probability. At every step only prefixes survive that are at most `threshold` worse than the
+    best prefix."""
     live: list[Prefix] = [((), 0.0)]
     finished: list[Prefix] = []
     while live and len(live[0][0]) < limit:
         continued = continuations(table, live)
-        finished += [item for item in continued[:beam] if item[0][-1] == END or len(item[0]) == limit]
+        finished += [
+            item for item in continued[:beam] if item[0][-1] == END or len(item[0]) == limit
+        ]
         live = [item for item in continued if item[0][-1] != END][:beam]
         live = [item for item in live if item[1] >= live[0][1] - threshold]
     return max(finished, key=lambda item: item[1])
@@ -132,10 +150,14 @@ def test_an_n_best_list_is_not_pruned() -> None:
 
 
 def test_a_list_for_reranking_is_pruned_less() -> None:
-    def found(seed: int, n: int, threshold: float | None, *, rerank: bool) -> tuple[Hypothesis, ...]:
+    def found(
+        seed: int, n: int, threshold: float | None, *, rerank: bool
+    ) -> tuple[Hypothesis, ...]:
         generation = Generation(beam_threshold=threshold)
         table = Table(size=6, seed=seed)
-        return search(table, beam_size=4, hypotheses=n, max_length=9, rerank=rerank, generation=generation)
+        return search(
+            table, beam_size=4, hypotheses=n, max_length=9, rerank=rerank, generation=generation
+        )
 
     for seed in range(20):
         for stated, counted in ((0.1, RERANK_THRESHOLD), (3.0, 3.0), (None, None)):
@@ -149,10 +171,16 @@ def test_a_prefix_is_kept_and_continued(beam: int) -> None:
     prefix = (3, 2, 2)
     for seed in range(10):
         table = Table(size=6, seed=seed)
-        for hypothesis in search(table, beam_size=beam, hypotheses=beam, prefix=prefix, max_length=9):
+        for hypothesis in search(
+            table, beam_size=beam, hypotheses=beam, prefix=prefix, max_length=9
+        ):
             assert hypothesis.tokens[:3] == prefix
-            assert hypothesis.token_scores == pytest.approx(table.total((2, 3), complete(hypothesis)), abs=1e-5)
-        [free] = search(table, beam_size=1, prefix=search(table, max_length=9)[0].tokens, max_length=20)
+            assert hypothesis.token_scores == pytest.approx(
+                table.total((2, 3), complete(hypothesis)), abs=1e-5
+            )
+        [free] = search(
+            table, beam_size=1, prefix=search(table, max_length=9)[0].tokens, max_length=20
+        )
         assert free.tokens[:9] == search(table, max_length=20)[0].tokens[:9]
 
 
@@ -164,14 +192,21 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     driver = SearchDriver(Table(slots=8 * beam), end=END, max_length=60)
     running = {
         i: search_kind(options)(
-            options, start=START, end=END, source=source, max_length=60, slots=range(i * beam, (i + 1) * beam)
+            options,
+            start=START,
+            end=END,
+            source=source,
+            max_length=60,
+            slots=range(i * beam, (i + 1) * beam),
         )
         for i, source in enumerate(sources)
     }
     driver.start(list(running.values()))
     found = {}
     while running:
-        driver.step([item for item in running.values() if rng.random() < 0.4] or list(running.values()))
+        driver.step(
+            [item for item in running.values() if rng.random() < 0.4] or list(running.values())
+        )
         for i in [i for i, item in running.items() if item.done]:
             found[i] = running.pop(i).hypotheses()
     assert [found[i] for i in range(8)] == expected
@@ -203,7 +238,9 @@ def test_known_tokens_read_together_give_the_same_search(
                 for slot, read, written in rows
             ]
 
-    assert search(Forcing(seed=seed), max_length=59, **options) == search(Table(seed=seed), max_length=59, **options)
+    assert search(Forcing(seed=seed), max_length=59, **options) == search(
+        Table(seed=seed), max_length=59, **options
+    )
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4, 7])
@@ -211,17 +248,25 @@ def test_known_tokens_read_together_give_the_same_search(
 def test_scores_are_normalized_sums_of_token_scores(beam: int, normalization: Any) -> None:
     for seed in range(10):
         table = Table(size=6, seed=seed)
-        found = search(table, beam_size=beam, hypotheses=beam, normalization=normalization, max_length=9)
+        found = search(
+            table, beam_size=beam, hypotheses=beam, normalization=normalization, max_length=9
+        )
         assert len(found) == beam
         assert len({hypothesis.tokens for hypothesis in found}) == beam
-        assert [hypothesis.score for hypothesis in found] == sorted((h.score for h in found), reverse=True)
+        assert [hypothesis.score for hypothesis in found] == sorted(
+            (h.score for h in found), reverse=True
+        )
         for hypothesis in found:
             target = complete(hypothesis)
             assert hypothesis.token_scores == pytest.approx(table.total((2, 3), target), abs=1e-5)
             length = len(target)
             penalty = ((5 + length) / 6) ** 0.6 if normalization == "gnmt" else length**0.6
-            assert hypothesis.score == pytest.approx(sum(hypothesis.token_scores) / penalty, abs=1e-5)
-            assert (hypothesis.finish_reason == "stop") == (len(hypothesis.tokens) < len(hypothesis.token_scores))
+            assert hypothesis.score == pytest.approx(
+                sum(hypothesis.token_scores) / penalty, abs=1e-5
+            )
+            assert (hypothesis.finish_reason == "stop") == (
+                len(hypothesis.tokens) < len(hypothesis.token_scores)
+            )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -233,7 +278,9 @@ def test_forced_scores_equal_the_teacher_forced_pass(variant: str) -> None:
     [[scored]] = decode(transformer, [source], target=target)
     with torch.inference_mode():
         read = torch.tensor([[config.decoder_start_id, *target]])
-        logits = transformer(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0]
+        logits = transformer(
+            torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read
+        )[0]
     expected = torch.log_softmax(logits, -1)[range(5), [*target, config.eos_id]]
     assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
 
@@ -252,7 +299,9 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
         max_length=config.max_length,
         slots=range(beam),
     )
-    driver = SearchDriver(TorchBackend(transformer, beam), end=config.eos_id, max_length=config.max_length)
+    driver = SearchDriver(
+        TorchBackend(transformer, beam), end=config.eos_id, max_length=config.max_length
+    )
     driver.start([searching])
     while not searching.done:
         driver.step([searching])
@@ -272,7 +321,14 @@ def test_early_stopping_takes_fewer_steps() -> None:
     early = [Table(size=6, seed=seed) for seed in range(20)]
     full = [Table(size=6, seed=seed) for seed in range(20)]
     for table in early:
-        search(table, beam_size=3, max_length=30, early_stopping=True, length_penalty=1.0, normalization="average")
+        search(
+            table,
+            beam_size=3,
+            max_length=30,
+            early_stopping=True,
+            length_penalty=1.0,
+            normalization="average",
+        )
     for table in full:
         search(table, beam_size=3, max_length=30, length_penalty=1.0, normalization="average")
     assert all(a.steps <= b.steps for a, b in zip(early, full, strict=True))
@@ -299,7 +355,10 @@ def test_too_few_slots_for_a_beam_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"prefix": (2,) * 60}, "prefix has 60 tokens"), ({"target": (2,) * 60}, "target has 60 tokens")],
+    [
+        ({"prefix": (2,) * 60}, "prefix has 60 tokens"),
+        ({"target": (2,) * 60}, "target has 60 tokens"),
+    ],
 )
 def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -325,20 +384,32 @@ def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
 
 def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
     assert DecodingOptions(beam_size=0).with_defaults(6) == DecodingOptions(beam_size=6)
-    assert DecodingOptions(beam_size=0, hypotheses=3).with_defaults(1) == DecodingOptions(beam_size=3, hypotheses=3)
+    assert DecodingOptions(beam_size=0, hypotheses=3).with_defaults(1) == DecodingOptions(
+        beam_size=3, hypotheses=3
+    )
     assert DecodingOptions(beam_size=2).with_defaults(6).beam_size == 2
 
 
 def test_the_model_states_what_requests_leave_open() -> None:
     stated = Generation(length_penalty=1.4)
-    assert DecodingOptions(beam_size=4).with_defaults(1, stated) == DecodingOptions(beam_size=4, length_penalty=1.4)
+    assert DecodingOptions(beam_size=4).with_defaults(1, stated) == DecodingOptions(
+        beam_size=4, length_penalty=1.4
+    )
     assert DecodingOptions(length_penalty=0.0).with_defaults(1, stated).length_penalty == 0.0
-    others: dict[str, Any] = {"normalization": "average", "early_stopping": True, "no_repeat_ngram_size": 3}
+    others: dict[str, Any] = {
+        "normalization": "average",
+        "early_stopping": True,
+        "no_repeat_ngram_size": 3,
+    }
     stated = Generation(length_penalty=1.4, **others)
-    assert DecodingOptions().with_defaults(1, stated) == DecodingOptions(length_penalty=1.4, **others)
+    assert DecodingOptions().with_defaults(1, stated) == DecodingOptions(
+        length_penalty=1.4, **others
+    )
     own = DecodingOptions(length_penalty=0.5, no_repeat_ngram_size=2)
     assert own.with_defaults(1, stated) == replace(own, early_stopping=True)
-    assert normalize(-3.0, 7, DecodingOptions()) == normalize(-3.0, 7, DecodingOptions(length_penalty=LENGTH_PENALTY))
+    assert normalize(-3.0, 7, DecodingOptions()) == normalize(
+        -3.0, 7, DecodingOptions(length_penalty=LENGTH_PENALTY)
+    )
 
 
 BAD = 7
@@ -367,13 +438,21 @@ def backend(name: str) -> Backend:
     return cpu_backend(model(), "float32", slots=8)
 
 
-def run(backend: Backend, sources: list[list[int]], options: DecodingOptions) -> list[tuple[Hypothesis, ...] | None]:
-    """Decodes the sources as one batch: the hypotheses of each, None where its numbers are not finite."""
+def run(
+    backend: Backend, sources: list[list[int]], options: DecodingOptions
+) -> list[tuple[Hypothesis, ...] | None]:
+    """Decodes the sources as one batch: the hypotheses of each, None where its numbers are not
+    finite."""
     driver = SearchDriver(backend, end=3, max_length=64)
     width = search_kind(options)(options, start=2, end=3, source=sources[0], max_length=64).width
     items = [
         search_kind(options)(
-            options, start=2, end=3, source=source, max_length=64, slots=range(width * i, width * i + width)
+            options,
+            start=2,
+            end=3,
+            source=source,
+            max_length=64,
+            slots=range(width * i, width * i + width),
         )
         for i, source in enumerate(sources)
     ]
@@ -418,7 +497,10 @@ def test_ids_of_rows_that_are_not_finite_are_in_the_vocabulary(name: str) -> Non
     one.prefill([[20, BAD, 3]], [0])
     for candidates in (1, 4):
         assert (
-            0 <= one.step([0], [2], candidates, [-1]).ids.min() <= one.step([0], [2], candidates, [-1]).ids.max() < 200
+            0
+            <= one.step([0], [2], candidates, [-1]).ids.min()
+            <= one.step([0], [2], candidates, [-1]).ids.max()
+            < 200
         )
     forbidden = (0, 1, 5)
     if hasattr(one, "multi_step"):

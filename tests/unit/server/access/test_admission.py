@@ -77,10 +77,14 @@ def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
 
 
 @pytest.mark.parametrize("frozen", [15.0, 600.0, 86_400.0])
-def test_a_server_that_was_frozen_rejects_no_lone_request_and_finds_its_speed_again(frozen: float) -> None:
-    """Its speed seemed to be almost 0, and with rejections there was never enough work to measure it again."""
+def test_a_server_that_was_frozen_rejects_no_lone_request_and_finds_its_speed_again(
+    frozen: float,
+) -> None:
+    """Its speed seemed to be almost 0, and with rejections there was never enough work to measure
+    it again."""
     clock = Clock()
-    admission = Admission(Backlog(4_000), 5.0, clock=clock)  # a unit takes a millisecond; 1,000 units are measured
+    # a unit takes a millisecond; 1,000 units are measured
+    admission = Admission(Backlog(4_000), 5.0, clock=clock)
     held = deque(admission.admit(100, clock.now + 120.0) for _ in range(16))
     clock.now += frozen
     refused = Counter[bool]()
@@ -119,13 +123,21 @@ class Outcome:
 
 
 def simulate_overload(
-    attempts: int, retrying: float, callers: int = 1, rate: float = 200.0, api: float = 0.0, device: float = 0.01
+    attempts: int,
+    retrying: float,
+    callers: int = 1,
+    rate: float = 200.0,
+    api: float = 0.0,
+    device: float = 0.01,
 ) -> Outcome:
-    """Simulates a server that takes `api` seconds of its API process and then `device` seconds of its worker for a request of
-    10 tokens, and receives `rate` attempts per second. A rejected request is retried after its Retry-After with probability
-    `retrying`. A retry takes the place of a new request."""
+    """Simulates a server that takes `api` seconds of its API process and then `device` seconds of
+    its worker for a request of 10 tokens, and receives `rate` attempts per second. A rejected
+    request is retried after its Retry-After with probability `retrying`. A retry takes the place of
+    a new request."""
     clock, rng, price = Clock(), random.Random(1), device / 10
-    admission = Admission(Backlog(1_000_000, prices=lambda: (price, price), workers=lambda: 1), 5.0, clock)
+    admission = Admission(
+        Backlog(1_000_000, prices=lambda: (price, price), workers=lambda: 1), 5.0, clock
+    )
     idle_from = [0.0, 0.0]  # of the API process and the worker
     running: deque[tuple[float, ExitStack]] = deque()
     due: list[tuple[float, int]] = []
@@ -168,9 +180,13 @@ def test_a_retry_after_its_retry_after_is_admitted(load, retrying, callers):
     assert outcome.longest_retry_after <= 120
 
 
-@pytest.mark.parametrize(("api", "device"), [(0.01, 0.01), (0.01, 0.001), (0.001, 0.01), (0.01, 1e-5)])
+@pytest.mark.parametrize(
+    ("api", "device"), [(0.01, 0.01), (0.01, 0.001), (0.001, 0.01), (0.01, 1e-5)]
+)
 @pytest.mark.parametrize("load", [2, 4])
-def test_what_waits_is_bounded_in_seconds_whether_api_process_or_worker_is_slower(load, api, device):
+def test_what_waits_is_bounded_in_seconds_whether_api_process_or_worker_is_slower(
+    load, api, device
+):
     capacity = 1 / max(api, device)
     outcome = simulate_overload(int(load * capacity * 30), 0.5, 20, load * capacity, api, device)
     assert outcome.longest_wait <= 7.0
@@ -183,7 +199,12 @@ def test_documents_leave_room_for_short_requests():
     with admission.admit(900, kind="document"):
         with pytest.raises(Overloaded), admission.admit(10, kind="document"):
             pass
-        with admission.admit(100), admission.admit(150), pytest.raises(Overloaded), admission.admit(10):
+        with (
+            admission.admit(100),
+            admission.admit(150),
+            pytest.raises(Overloaded),
+            admission.admit(10),
+        ):
             pass
 
 
@@ -246,7 +267,8 @@ def test_shares_are_in_the_ratio_of_the_weights_in_the_end(weight, shares):
 
 
 def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
-    """Both hold 200 units of a server that does 10 units per second, so the heavier caller waits 25 seconds."""
+    """Both hold 200 units of a server that does 10 units per second, so the heavier caller waits 25
+    seconds."""
     clock = Clock()
     admission = Admission(Backlog(1_000), clock=clock)
     with admission.admit(1_000):
@@ -266,14 +288,23 @@ def test_retry_after_is_at_most_two_minutes():
         clock.now += 60.0
     with admission.admit(1_000):
         for options in ({}, {"key": 1}, {"deadline": clock.now}, {"kind": "document"}):
-            with pytest.raises(Overloaded) as caught, admission.admit(1_000, **options), admission.admit(90, **options):
+            with (
+                pytest.raises(Overloaded) as caught,
+                admission.admit(1_000, **options),
+                admission.admit(90, **options),
+            ):
                 pass
             assert caught.value.retry_after <= 120
-    assert Overloaded("The server is busy.", 54_651).retry_after == Unavailable("No worker.", 10**9).retry_after == 120
+    assert (
+        Overloaded("The server is busy.", 54_651).retry_after
+        == Unavailable("No worker.", 10**9).retry_after
+        == 120
+    )
 
 
 def test_documents_are_counted_in_bytes_and_share_their_room():
-    """As `server.documents.service` does: a document costs its bytes, and at least its part of the number."""
+    """As `server.documents.service` does: a document costs its bytes, and at least its part of the
+    number."""
     admission = Admission(Backlog(6_400), caller_share=1.0, message="Too many documents.")
     with ExitStack() as stack:
         held = []
@@ -287,7 +318,8 @@ def test_documents_are_counted_in_bytes_and_share_their_room():
         stack.enter_context(admission.admit(100, caller="g"))
         with pytest.raises(Overloaded, match="Too many documents"):
             admission.admit(100, caller="h")
-    with admission.admit(64_000, caller="a"), pytest.raises(Overloaded):  # a single document may have any size
+    # a single document may have any size
+    with admission.admit(64_000, caller="a"), pytest.raises(Overloaded):
         admission.admit(100, caller="b")
 
 
@@ -310,7 +342,8 @@ def test_looks_and_translations_leave_each_other_their_room(kind):
 
 
 def test_the_doors_of_several_processes_share_one_limit_without_asking():
-    """Whatever they accept and however late they renew: not more in all than the limit, nor of one caller than its share."""
+    """Whatever they accept and however late they renew: not more in all than the limit, nor of one
+    caller than its share."""
     rng, clock, renewals = random.Random(3), Clock(), 0
     backlog = Backlog(1_000)
     renew = backlog.renew
@@ -327,7 +360,11 @@ def test_the_doors_of_several_processes_share_one_limit_without_asking():
     for _ in range(20_000):
         clock.now += 0.001
         with suppress(Overloaded):
-            permits.append(rng.choice(doors[: rng.randint(1, 3)]).admit(rng.randint(1, 9), caller=rng.choice("abcd")))
+            permits.append(
+                rng.choice(doors[: rng.randint(1, 3)]).admit(
+                    rng.randint(1, 9), caller=rng.choice("abcd")
+                )
+            )
         if permits and rng.random() < 0.48:
             permits.pop(rng.randrange(len(permits))).release(succeeded=True)
         held = Counter[str]()
@@ -345,8 +382,8 @@ def test_the_doors_of_several_processes_share_one_limit_without_asking():
 @pytest.mark.parametrize("size", [30, 300, 900])
 @pytest.mark.parametrize("kind", ["short", "document", "look"])
 def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
-    """Hogs send more whenever there is room, and those that return do so when they were told. The polite caller has one small
-    request at a time."""
+    """Hogs send more whenever there is room, and those that return do so when they were told. The
+    polite caller has one small request at a time."""
     rng, clock = random.Random(5), Clock()
     door = Admission(Backlog(4_000, 4_000, workers=lambda: 1), 5.0, clock)
     running: deque[Permit] = deque()
@@ -358,7 +395,9 @@ def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
             key = heapq.heappop(due)[1] if due and due[0][0] <= clock.now else 3 * number + hog
             try:
                 cost = size * rng.uniform(0.5, 1.5)
-                running.append(door.admit(cost, caller=f"hog {hog}", kind=kind, key=key if returning else None))
+                running.append(
+                    door.admit(cost, caller=f"hog {hog}", kind=kind, key=key if returning else None)
+                )
             except Overloaded as error:
                 heapq.heappush(due, (clock.now + error.retry_after, key))
         if polite is not None:
@@ -370,7 +409,8 @@ def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
 
 @pytest.mark.parametrize(("tokens", "seconds"), [(10, 0.1), (2_000, 4.0)])
 def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tokens, seconds):
-    """When the measured speed is low: three requests of 2,000 tokens, and single sentences beside them."""
+    """When the measured speed is low: three requests of 2,000 tokens, and single sentences beside
+    them."""
     clock, price = Clock(), 4e-4
     door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
     for _ in range(100):

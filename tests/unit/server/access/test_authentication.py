@@ -38,10 +38,16 @@ def test_the_log_names_a_revoked_key_and_no_secret(serve, keys, caplog):
     client = serve(data=keys.folder)
     with caplog.at_level("INFO", "server.access"):
         for secret in (old, "unknown"):
-            headers = {"Authorization": f"Bearer {secret}", "traceparent": f"00-{'4b' * 16}-{'f0' * 8}-01"}
+            headers = {
+                "Authorization": f"Bearer {secret}",
+                "traceparent": f"00-{'4b' * 16}-{'f0' * 8}-01",
+            }
             assert client.post("/translate", json=HELLO, headers=headers).status_code == 403
     lines = [vars(line) for line in caplog.records if line.name == "server.access"]
-    assert [(line["reason"], line.get("key")) for line in lines] == [("Forbidden", key.id), ("Forbidden", None)]
+    assert [(line["reason"], line.get("key")) for line in lines] == [
+        ("Forbidden", key.id),
+        ("Forbidden", None),
+    ]
     assert old not in str(lines) and "unknown" not in str(lines)
 
 
@@ -54,10 +60,16 @@ def test_the_log_names_a_revoked_key_and_no_secret(serve, keys, caplog):
         ("POST", "/v2/translate", {"json": {"text": ["x"], "target_lang": "DE"}}),
         ("GET", "/v2/usage", {}),
         ("POST", "/language/translate/v2", {"json": HELLO}),
-        ("POST", "/translate_file", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source": "en", "target": "de"}}),
+        (
+            "POST",
+            "/translate_file",
+            {"files": {"file": ("a.txt", b"Hello")}, "data": {"source": "en", "target": "de"}},
+        ),
     ],
 )
-def test_a_request_without_a_required_key_is_rejected_before_any_work(serve, engine, keys, method, path, parts):
+def test_a_request_without_a_required_key_is_rejected_before_any_work(
+    serve, engine, keys, method, path, parts
+):
     client = serve(data=keys.folder, key_required=True)
     assert client.request(method, path, **parts).status_code == 403
     assert not engine.submitted and not engine.attended
@@ -70,11 +82,22 @@ def test_a_request_without_a_required_key_is_rejected_before_any_work(serve, eng
         ("/translate", {"json": HELLO}),
         ("/v2/translate", {"json": {"text": ["Hello"], "target_lang": "DE", "source_lang": "EN"}}),
         ("/language/translate/v2", {"json": HELLO}),
-        ("/translate_file", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source": "en", "target": "de"}}),
-        ("/v2/document", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source_lang": "EN", "target_lang": "DE"}}),
+        (
+            "/translate_file",
+            {"files": {"file": ("a.txt", b"Hello")}, "data": {"source": "en", "target": "de"}},
+        ),
+        (
+            "/v2/document",
+            {
+                "files": {"file": ("a.txt", b"Hello")},
+                "data": {"source_lang": "EN", "target_lang": "DE"},
+            },
+        ),
     ],
 )
-def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, monkeypatch, path, parts):
+def test_the_weight_of_a_key_reaches_admission_and_worker(
+    serve, engine, keys, monkeypatch, path, parts
+):
     admitted: list[tuple[str, float]] = []
     admit = Admission.admit
 
@@ -87,7 +110,9 @@ def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, m
     secret, key = keys.create("someone", weight=2.0)
     client = serve(data=keys.folder, cache_bytes=0)
     assert client.post(path, **parts).status_code == 200
-    assert client.post(path, **parts, headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+    assert (
+        client.post(path, **parts, headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+    )
     if path == "/v2/document":
         wait_for(lambda: len(engine.weights) == 2)
     assert [weight for _, weight in admitted] == engine.weights == [1.0, 2.0]

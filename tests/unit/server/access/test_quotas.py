@@ -39,8 +39,13 @@ def send(client, secret: str, characters: int):
 )
 def test_a_period_ends_with_the_day_or_the_month_in_utc(clock, now, day, month):
     clock[0] = datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp()
-    quotas = quotas_of(Key("ab", "Ann", "digest", 0.0, characters_per_day=1, characters_per_month=2))
-    assert [(quota.period, quota.limit, quota.reset[:10]) for quota in quotas] == [("day", 1, day), ("month", 2, month)]
+    quotas = quotas_of(
+        Key("ab", "Ann", "digest", 0.0, characters_per_day=1, characters_per_month=2)
+    )
+    assert [(quota.period, quota.limit, quota.reset[:10]) for quota in quotas] == [
+        ("day", 1, day),
+        ("month", 2, month),
+    ]
     ends = [datetime.fromisoformat(quota.reset).timestamp() for quota in quotas]
     assert [quota.seconds for quota in quotas] == [end - clock[0] for end in ends]
 
@@ -54,14 +59,20 @@ def test_a_quota_is_refused_until_its_period_ends(serve, keys, clock):
         200,
     ]  # a refused text counts not
     answer = send(client, secret, 1)
-    assert answer.json()["error"].endswith(f"10 characters per day of this key are used until {NEXT_DAY}.")
+    assert answer.json()["error"].endswith(
+        f"10 characters per day of this key are used until {NEXT_DAY}."
+    )
     assert answer.headers["Retry-After"] == "30"
     clock[0] += 30
-    assert [send(client, secret, count).status_code for count in (10, 1)] == [200, 429]  # the month has ended too
+    # the month has ended too
+    assert [send(client, secret, count).status_code for count in (10, 1)] == [200, 429]
     clock[0] += 86_400
     assert [send(client, secret, count).status_code for count in (6, 5)] == [429, 200]
     answer = send(client, secret, 1)
-    assert "15 characters per month of this key are used until 2027-01-01T00:00:00Z." in answer.json()["error"]
+    assert (
+        "15 characters per month of this key are used until 2027-01-01T00:00:00Z."
+        in answer.json()["error"]
+    )
     assert int(answer.headers["Retry-After"]) == 30 * 86_400
     assert 'attentive_requests_rejected_total{reason="quota"} 5.0' in client.get("/metrics").text
 
@@ -83,11 +94,17 @@ def test_every_interface_says_so_in_its_form(serve, keys, clock):
         ("/deeplx/translate", {"json": text | {"text": "x"}}, 429, {"code", "message"}),
     ):
         answer = client.post(path, **body)
-        assert (answer.status_code, set(answer.json()), answer.headers["Retry-After"]) == (status, fields, "30"), path
+        assert (answer.status_code, set(answer.json()), answer.headers["Retry-After"]) == (
+            status,
+            fields,
+            "30",
+        ), path
     assert client.get("/v2/languages").status_code == 200  # has no characters
 
 
-def test_counts_are_kept_over_restarts_and_limits_change_while_a_server_runs(serve, keys, clock, capsys):
+def test_counts_are_kept_over_restarts_and_limits_change_while_a_server_runs(
+    serve, keys, clock, capsys
+):
     def command(*arguments: str) -> str:
         assert main(["keys", *arguments, "--data", str(keys.folder)]) == 0
         return capsys.readouterr().out.strip()
@@ -109,4 +126,8 @@ def test_counts_are_kept_over_restarts_and_limits_change_while_a_server_runs(ser
     for wrong in (["none", "--per-day", "1"], [ann.id, "--weight", "1000"]):
         assert main(["keys", "change", *wrong, "--data", str(keys.folder)]) == 2
     [changed] = keys.all()
-    assert (changed.characters_per_day, changed.characters_per_month, changed.weight) == (0, 1000, 3.0)
+    assert (changed.characters_per_day, changed.characters_per_month, changed.weight) == (
+        0,
+        1000,
+        3.0,
+    )

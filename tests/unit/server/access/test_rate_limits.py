@@ -54,9 +54,13 @@ def test_the_limits_of_a_key_replace_those_of_the_server(serve, keys):
     free, _ = keys.create("free", requests_per_minute=0)
     slow, _ = keys.create("slow", requests_per_minute=1)
     client = serve(data=keys.folder, requests_per_minute=2)
-    statuses = [client.post("/translate", json=HELLO | {"api_key": free}).status_code for _ in range(5)]
+    statuses = [
+        client.post("/translate", json=HELLO | {"api_key": free}).status_code for _ in range(5)
+    ]
     assert statuses == [200] * 5
-    statuses = [client.post("/translate", json=HELLO | {"api_key": slow}).status_code for _ in range(2)]
+    statuses = [
+        client.post("/translate", json=HELLO | {"api_key": slow}).status_code for _ in range(2)
+    ]
     assert statuses == [200, 429]
     metrics = client.get("/metrics").text
     assert 'attentive_requests_rejected_total{reason="rate"} 1.0' in metrics
@@ -69,8 +73,8 @@ def test_a_server_counts_for_itself_while_the_storage_is_unreachable(serve):
 
 
 async def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
-    """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever the order, per minute and
-    in a key's month."""
+    """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever
+    the order, per minute and in a key's month."""
 
     async def accepted(limiter: RateLimiter, caller: Caller, characters: int) -> int:
         try:
@@ -81,10 +85,16 @@ async def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redi
         return characters
 
     states = [RedisStore(connect(redis)) for _ in range(2)]
-    by_requests = [RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states]
-    by_characters = [RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states]
+    by_requests = [
+        RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states
+    ]
+    by_characters = [
+        RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states
+    ]
     by_quota = [RateLimiter(Settings(), Usage(state), state) for state in states]
-    limited = Caller("c", Key("ab", "Ann", "digest", 0.0, characters_per_day=600, characters_per_month=500))
+    limited = Caller(
+        "c", Key("ab", "Ann", "digest", 0.0, characters_per_day=600, characters_per_month=500)
+    )
     for limiters, caller, characters, most in (
         (by_requests, Caller("a"), 1, 60),
         (by_characters, Caller("b"), 10, 500),
@@ -98,9 +108,13 @@ async def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redi
 
 
 def test_a_request_over_one_limit_is_counted_against_neither_on_any_server(serve, redis):
-    first, second = (serve(state=redis, requests_per_minute=2, characters_per_minute=10) for _ in range(2))
+    first, second = (
+        serve(state=redis, requests_per_minute=2, characters_per_minute=10) for _ in range(2)
+    )
     requests = ((first, 7), (second, 7), (first, 3), (second, 1))
-    answers = [client.post("/translate", json=HELLO | {"q": "x" * length}) for client, length in requests]
+    answers = [
+        client.post("/translate", json=HELLO | {"q": "x" * length}) for client, length in requests
+    ]
     assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
     assert "limit of characters per minute is 10." in answers[1].json()["error"]
     assert "limit of requests per minute is 2." in answers[3].json()["error"]
@@ -119,7 +133,11 @@ def test_windows_count_like_a_list_of_all_counts(monkeypatch):
         for name, _, _ in amounts:
             if not 0 <= now - began.get(name, -1e9) < 60:
                 began[name], sums[name] = now, 0
-        over = [place for place, (name, limit, amount) in enumerate(amounts) if sums[name] + amount > limit]
+        over = [
+            place
+            for place, (name, limit, amount) in enumerate(amounts)
+            if sums[name] + amount > limit
+        ]
         position, seconds = windows.charge(amounts)
         assert position == (over[0] if over else -1)
         if over:

@@ -1,4 +1,5 @@
-"""Retry-After is at most 1.5 times the true wait, whatever rejected callers send: a simulated clock and the real Admission."""
+"""Retry-After is at most 1.5 times the true wait, whatever rejected callers send: a simulated clock
+and the real Admission."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ class Server:
     def send(self, cost: int, caller: str, key: int) -> int | None:
         """Returns the Retry-After of a request, or None for one that is accepted."""
         try:
-            permit = self.admission.admit(cost, caller=caller, key=key, kind="document" if cost > 2_000 else "short")
+            permit = self.admission.admit(
+                cost, caller=caller, key=key, kind="document" if cost > 2_000 else "short"
+            )
         except Overloaded as rejection:
             return rejection.retry_after
         self._idle_from = max(self._idle_from, self.clock.now) + cost / SPEED
@@ -62,8 +65,8 @@ class Server:
 def hogs(
     server: Server, until: float, loops: int, cost: int, pause: float, callers: int, honest: float
 ) -> Iterator[float]:
-    """Yields the times of the attempts of loops that send a new text after each rejection; a share `honest` of them
-    sends the same one after Retry-After."""
+    """Yields the times of the attempts of loops that send a new text after each rejection; a share
+    `honest` of them sends the same one after Retry-After."""
     rng = random.Random(1)
     due = [(rng.random() * pause, loop, -1) for loop in range(loops)]
     heapq.heapify(due)
@@ -76,7 +79,11 @@ def hogs(
         patient = wait is not None and rng.random() < honest
         heapq.heappush(
             due,
-            (now + (wait if patient and wait else pause) * (0.9 + 0.2 * rng.random()), loop, key if patient else -1),
+            (
+                now + (wait if patient and wait else pause) * (0.9 + 0.2 * rng.random()),
+                loop,
+                key if patient else -1,
+            ),
         )
 
 
@@ -86,7 +93,9 @@ def hogs(
 @pytest.mark.parametrize(("cost", "pause"), [(100, 0.05), (1_900, 0.1), (20_000, 0.5)])
 def test_hogs_do_not_prolong_the_wait_that_a_stranger_is_told(cost, pause, callers, stranger, stop):
     ratios = []
-    for begin, size in itertools.product((12.0, 12.7, 13.9), (20_000, 30_000) if cost > 2_000 else (10, 100)):
+    for begin, size in itertools.product(
+        (12.0, 12.7, 13.9), (20_000, 30_000) if cost > 2_000 else (10, 100)
+    ):
         server = Server()
         attempts = hogs(server, begin + (0.0 if stop else 120.0), 16, cost, pause, callers, 0.0)
         told, waited = told_and_waited(server, attempts, begin, size, stranger)
@@ -97,8 +106,8 @@ def test_hogs_do_not_prolong_the_wait_that_a_stranger_is_told(cost, pause, calle
 def told_and_waited(
     server: Server, attempts: Iterator[float], begin: float, size: int, caller: str
 ) -> tuple[int, float]:
-    """Returns the first Retry-After of a request at the time `begin`, and the seconds after which it is accepted if it is
-    repeated all the time."""
+    """Returns the first Retry-After of a request at the time `begin`, and the seconds after which
+    it is accepted if it is repeated all the time."""
     for now in attempts:
         if now >= begin:
             break
@@ -115,7 +124,8 @@ def told_and_waited(
 
 
 def test_the_wait_for_an_own_share_counts_what_others_finish():
-    """Sixteen callers fill the room; each waits for a part of its own work, not for sixteen times as much."""
+    """Sixteen callers fill the room; each waits for a part of its own work, not for sixteen times
+    as much."""
     server = Server()
     server.advance(1.0)  # the lease has the speed
     for number in range(10_000):

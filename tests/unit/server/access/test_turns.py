@@ -1,4 +1,5 @@
-"""Requests whose work begins in one iteration of the event loop: few, and of all callers in turn."""
+"""Requests whose work begins in one iteration of the event loop: few, and of all callers in
+turn."""
 
 from __future__ import annotations
 
@@ -12,10 +13,14 @@ from server.access.turns import FEWEST, MOST, Turns
 
 
 def run(
-    callers: list[str], cancelled: frozenset[int] = frozenset(), own: float = 1.0, other: float = 1.0
+    callers: list[str],
+    cancelled: frozenset[int] = frozenset(),
+    own: float = 1.0,
+    other: float = 1.0,
 ) -> list[tuple[int, str]]:
-    """Sends requests of these callers at once. Returns the iteration and the caller of each that went on, in order. One of them
-    takes `own` seconds of the loop, and the rest of each iteration `other`."""
+    """Sends requests of these callers at once. Returns the iteration and the caller of each that
+    went on, in order. One of them takes `own` seconds of the loop, and the rest of each iteration
+    `other`."""
 
     async def main() -> list[tuple[int, str]]:
         now, iteration, done = 0.0, 0, []

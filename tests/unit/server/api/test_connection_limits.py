@@ -1,4 +1,5 @@
-"""Bounds of heads, URLs and unfinished bodies, slow clients, and half-closed connections, on a real port."""
+"""Bounds of heads, URLs and unfinished bodies, slow clients, and half-closed connections, on a real
+port."""
 
 from __future__ import annotations
 
@@ -50,11 +51,15 @@ def exchange(server: tuple[str, int], request: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/languages", "/attention", "/openapi.json", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/languages", "/attention", "/openapi.json", "/nothing"]
+)
 def test_head_has_the_headers_of_get_without_the_body(server, path):
     def ask(method: str) -> tuple[list[bytes], bytes]:
         with socket.create_connection(server) as connection:
-            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            connection.sendall(
+                f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+            )
             head, _, body = receive(connection).partition(b"\r\n\r\n")
         varying = (b"date:", b"x-request-id:")
         return [line for line in head.splitlines() if not line.lower().startswith(varying)], body
@@ -69,8 +74,16 @@ def test_head_has_the_headers_of_get_without_the_body(server, path):
     ("head", "status", "sentence"),
     [
         (b"GET /" + b"a" * 40_000, 414, "The URL is over"),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 70_000, 431, "The head of the request is over"),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 500_000, 431, "The head of the request is over"),
+        (
+            b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 70_000,
+            431,
+            "The head of the request is over",
+        ),
+        (
+            b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 500_000,
+            431,
+            "The head of the request is over",
+        ),
         (b"GET / HTTP/1.1\r\n" + HOST + b"A: b\r\n" * 200 + b"X: y", 431, "more than 128 headers"),
     ],
 )
@@ -90,7 +103,9 @@ def test_a_body_larger_than_the_bound_of_heads_is_not_a_head(server):
         assert receive(connection).startswith(b"HTTP/1.1 404")
 
 
-@pytest.mark.parametrize("rest", [b"0\r\n" + b"A: b\r\n" * 200, b"0\r\nA: " + b"b" * 400_000, b"5;" + b"x" * 400_000])
+@pytest.mark.parametrize(
+    "rest", [b"0\r\n" + b"A: b\r\n" * 200, b"0\r\nA: " + b"b" * 400_000, b"5;" + b"x" * 400_000]
+)
 def test_trailers_and_chunk_extensions_are_bounded(server, rest):
     head = b"POST /translate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST + b"\r\n"
     assert exchange(server, head + rest)[0] == 431
@@ -127,10 +142,14 @@ def test_what_is_wrong_with_a_request_decides_its_status(server, first, headers,
     assert ("method" in error) == (status == 501)
 
 
-@pytest.mark.parametrize("host", [b"a", b"a.b:8000", b"127.0.0.1:1", b"[::1]:8000", b"", b"xn--bcher-kva.example"])
+@pytest.mark.parametrize(
+    "host", [b"a", b"a.b:8000", b"127.0.0.1:1", b"[::1]:8000", b"", b"xn--bcher-kva.example"]
+)
 def test_every_valid_host_is_served(server, host):
     with socket.create_connection(server) as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
+        connection.sendall(
+            b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n"
+        )
         assert receive(connection).startswith(b"HTTP/1.1 200")
 
 
@@ -183,7 +202,10 @@ def statuses(server, sent: bytes, pieces: int = 1) -> list[bytes]:
 def test_a_slow_head_and_a_slow_body_are_refused(server, monkeypatch):
     monkeypatch.setattr(serve, "TICKS", 1)
     monkeypatch.setattr(connection_limits, "PART_SECONDS", 0.0)
-    assert exchange(server, b"GET / HTTP/1.1\r\nX: ") == (408, "The head of the request came too slowly.")
+    assert exchange(server, b"GET / HTTP/1.1\r\nX: ") == (
+        408,
+        "The head of the request came too slowly.",
+    )
     begun = b"POST /translate HTTP/1.1\r\nContent-Length: 1000\r\n" + HOST + b"\r\n{"
     assert exchange(server, begun) == (408, "The body of the request came too slowly.")
 
@@ -203,7 +225,10 @@ def post(length: int, body: bytes) -> bytes:
 def test_an_offer_of_http_2_is_declined_and_its_body_is_read(server, pieces):
     """Java's HttpClient sends this offer with every first request of a connection."""
     body = b'{"q": "Hello", "source": "en", "target": "de"}'
-    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+    offer = (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: "
+        b"AAEAAEAAAAIAAAAB\r\n"
+    )
     one = post(len(body), body).replace(HOST, HOST + offer)
     chunked = one.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
     chunked = chunked.replace(body, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
@@ -216,7 +241,11 @@ def test_an_offer_of_http_2_is_declined_and_its_body_is_read(server, pieces):
             connection.sendall(sent[start : start + size])
             time.sleep(0.02)
         answer = receive(connection)
-    assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b"olleH") == 2 and b"confidence" in answer
+    assert (
+        answer.count(b"HTTP/1.1 200") == 4
+        and answer.count(b"olleH") == 2
+        and b"confidence" in answer
+    )
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
@@ -228,7 +257,9 @@ def test_a_client_that_sends_a_whole_body_over_the_limit_receives_the_refusal(se
         request = request.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
         request = request.replace(body, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
     with socket.create_connection(server) as connection:
-        connection.sendall(request + b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        connection.sendall(
+            request + b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+        )
         answer = receive(connection)
     assert answer.startswith(b"HTTP/1.1 413") and b"over the limit of 100,000 bytes" in answer
     assert answer.count(b"HTTP/1.1 200") == 1
@@ -279,7 +310,9 @@ class Cycles:
         flow = FlowControl(transport)
         scope: Any = {"method": method, "http_version": "1.1"}
         event, default = asyncio.Event(), [(b"date", b"today")]
-        self.cycle = Cycle(scope, transport, flow, log, log, False, default, event, False, keep_alive, self._end)
+        self.cycle = Cycle(
+            scope, transport, flow, log, log, False, default, event, False, keep_alive, self._end
+        )
 
     def _close(self) -> None:
         self.closed = True

@@ -1,4 +1,5 @@
-"""While there is no room, a request is rejected before its body is parsed, as it would be rejected afterwards."""
+"""While there is no room, a request is rejected before its body is parsed, as it would be rejected
+afterwards."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def fill(client) -> None:
             with admission.admit(admission.limit, kind=kind):
                 now[0] += 10.0
         backlog, (price, look_price) = admission._backlog, admission.prices
-        backlog._looks = backlog.tokens / 4 * price / look_price  # as much as short requests have beside documents
+        # as much as short requests have beside documents
+        backlog._looks = backlog.tokens / 4 * price / look_price
         now[0] += 1.0
         for kind in admission.queues:
             admission.admit(2 * admission.limit, kind=kind)
@@ -61,8 +63,18 @@ def test_an_early_rejection_is_that_of_the_route(serve, monkeypatch, method, pat
         client = serve()
         fill(client)
         answer = client.request(method, path, headers={"Origin": "http://x"}, **content)
-        counted = [line for line in client.get("/metrics").text.splitlines() if '"429"' in line or "rejected" in line]
-        return answer.status_code, answer.json(), answer.headers["Retry-After"], counted, answer.headers.keys()
+        counted = [
+            line
+            for line in client.get("/metrics").text.splitlines()
+            if '"429"' in line or "rejected" in line
+        ]
+        return (
+            answer.status_code,
+            answer.json(),
+            answer.headers["Retry-After"],
+            counted,
+            answer.headers.keys(),
+        )
 
     early = rejection()
     monkeypatch.setattr(EarlyRefusal, "__call__", lambda *_: None)
@@ -74,7 +86,9 @@ def test_an_early_rejection_is_that_of_the_route(serve, monkeypatch, method, pat
 def test_nothing_of_a_rejected_request_is_parsed(client, content):
     fill(client)
     for method, path in {(method, path) for method, path, _ in GUARDED}:
-        answer = client.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        answer = client.request(
+            method, path, content=content, headers={"Content-Type": "application/json"}
+        )
         assert answer.status_code == 429, path
 
 
@@ -129,7 +143,9 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
         now[0] += 1.0
     fill = [admission.admit(token) for _ in range(10)]
     fill.append(admission.admit(admission._room("short") - 11 * token))
-    rejected = [client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)]
+    rejected = [
+        client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)
+    ]
     assert {answer.status_code for answer in rejected} <= {429, 200}
     number = next(number for number, answer in enumerate(rejected) if answer.status_code == 429)
     now[0] += int(rejected[number].headers["Retry-After"])

@@ -1,5 +1,5 @@
-"""A client that has gone frees its place in the queue within a second, however its requests were split and followed by
-others."""
+"""A client that has gone frees its place in the queue within a second, however its requests were
+split and followed by others."""
 
 from __future__ import annotations
 
@@ -24,28 +24,43 @@ SECONDS = 15.0  # of half the time that the engine needs; the machine may be bus
 def server() -> Iterator[tuple[str, Server]]:
     with (
         pytest.MonkeyPatch.context() as patch,
-        running(FakeEngine(delay=30.0), cache_bytes=0, char_limit=1_000_000, grace_seconds=0.1) as (url, server),
+        running(FakeEngine(delay=30.0), cache_bytes=0, char_limit=1_000_000, grace_seconds=0.1) as (
+            url,
+            server,
+        ),
     ):
         patch.setattr(serve, "TICKS", 1)
         yield url, server
 
 
 def request(path: str, size: int, chunked: bool) -> tuple[bytes, bytes]:
-    """Returns head and body of a request that occupies a place; the body has at least `size` bytes."""
+    """Returns head and body of a request that occupies a place; the body has at least `size`
+    bytes."""
     if path == "/translate_file":
         text = b"A text. " * (1 + size // 8)
         fields = b"".join(
             b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % field
             for field in ((b"source", b"en"), (b"target", b"de"))
         )
-        file = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + text + b"\r\n--x--\r\n"
+        file = (
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+            + text
+            + b"\r\n--x--\r\n"
+        )
         kind, body = b"multipart/form-data; boundary=x", fields + file
     else:
         kind = b"application/json"
-        padding = "x" * size  # a field without meaning, so that the work does not grow with the size
-        body = json.dumps({"q": "Hello", "source": "en", "target": "de", "padding": padding}).encode()
+        # a field without meaning, so that the work does not grow with the size
+        padding = "x" * size
+        body = json.dumps(
+            {"q": "Hello", "source": "en", "target": "de", "padding": padding}
+        ).encode()
     length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
-    head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: %b\r\n%b\r\n\r\n" % (path.encode(), kind, length)
+    head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: %b\r\n%b\r\n\r\n" % (
+        path.encode(),
+        kind,
+        length,
+    )
     return head, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
 
 
@@ -63,7 +78,15 @@ def split(head: bytes, body: bytes, how: str) -> list[bytes]:
     return [head, *(body[start : start + size] for start in range(0, len(body), size))]
 
 
-HOW = ("at once", "head, body", "within the head", "last byte", "halves", "pieces of 30 kB", "pieces of 70 kB")
+HOW = (
+    "at once",
+    "head, body",
+    "within the head",
+    "last byte",
+    "halves",
+    "pieces of 30 kB",
+    "pieces of 70 kB",
+)
 
 
 def requests_in(server: Server) -> int:
@@ -80,7 +103,12 @@ def leave(connection: socket.socket, reset: bool) -> None:
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize(
     ("size", "how"),
-    [(size, how) for size in (10, 66_000, 300_000) for how in HOW if size > 70_000 or not how.endswith("70 kB")],
+    [
+        (size, how)
+        for size in (10, 66_000, 300_000)
+        for how in HOW
+        if size > 70_000 or not how.endswith("70 kB")
+    ],
 )
 def test_a_gone_client_frees_its_place(server, size, how, reset):
     url, running_server = server

@@ -1,4 +1,5 @@
-"""An error says what is wrong: the right status, and the name of the parameter, encoding or store."""
+"""An error says what is wrong: the right status, and the name of the parameter, encoding or
+store."""
 
 from __future__ import annotations
 
@@ -60,7 +61,10 @@ def test_the_error_names_the_wrong_parameter(client, method, path, fields, statu
 )
 def test_a_time_limit_that_has_passed_is_not_overload(client, method, path, further):
     fields = {"params" if method == "GET" else "json": ASK | further}
-    assert client.request(method, path, headers={"X-Request-Timeout": "1e-9"}, **fields).status_code == 504
+    assert (
+        client.request(method, path, headers={"X-Request-Timeout": "1e-9"}, **fields).status_code
+        == 504
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,16 +94,21 @@ def test_the_encoding_of_a_body_may_be_unnamed_or_identity(client):
         assert client.post("/translate", content=body, headers=headers).status_code == 200
     unnamed = client.post("/translate", content=gzip.compress(body), headers=kind)
     assert (unnamed.status_code, "gzip" in unnamed.text) == (415, True)
-    assert client.get("/languages", headers={"Content-Encoding": "gzip"}).status_code == 200  # there is no body
+    # there is no body
+    assert client.get("/languages", headers={"Content-Encoding": "gzip"}).status_code == 200
 
 
 def test_pages_of_other_origins_may_use_every_method_that_a_route_has(client):
-    methods = {method for route in client.app.routes for method in getattr(route, "methods", None) or ()} - {"HEAD"}
+    methods = {
+        method for route in client.app.routes for method in getattr(route, "methods", None) or ()
+    } - {"HEAD"}
     assert {"DELETE", "PATCH", "PUT"} & methods
     for method in methods:
         headers = {"Origin": "https://a.example", "Access-Control-Request-Method": method}
         answer = client.options("/v2/glossaries/x", headers=headers)
-        assert answer.status_code == 200 and method in answer.headers["Access-Control-Allow-Methods"]
+        assert (
+            answer.status_code == 200 and method in answer.headers["Access-Control-Allow-Methods"]
+        )
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:1", "localhost", "[::1]"])
@@ -120,9 +129,18 @@ def test_the_public_address_is_checked():
 
 @pytest.mark.parametrize("name", ["a.xlf", "a.xliff"])
 def test_a_document_type_is_named(client, name):
-    for content in (b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>', b"<!DOCTYPE x [<!ELEMENT x ANY>]><xliff/>"):
-        answer = client.post("/translate_file", files={"file": (name, content)}, data={"source": "en", "target": "de"})
-        assert answer.status_code == 400 and "DOCTYPE" in answer.text and "damaged" not in answer.text
+    for content in (
+        b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>',
+        b"<!DOCTYPE x [<!ELEMENT x ANY>]><xliff/>",
+    ):
+        answer = client.post(
+            "/translate_file",
+            files={"file": (name, content)},
+            data={"source": "en", "target": "de"},
+        )
+        assert (
+            answer.status_code == 400 and "DOCTYPE" in answer.text and "damaged" not in answer.text
+        )
 
 
 def test_a_wrong_key_stays_refused_where_redis_has_lost_the_keys(serve, tmp_path, patient, capsys):
@@ -153,7 +171,13 @@ def test_a_full_redis_is_called_full(serve, tmp_path, patient):
     port = free_port()
     with running_redis(tmp_path, port, "--maxmemory", "1"):
         client = serve(state=f"redis://127.0.0.1:{port}")
-        fields = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "a\tb", "entries_format": "tsv"}
+        fields = {
+            "name": "x",
+            "source_lang": "EN",
+            "target_lang": "DE",
+            "entries": "a\tb",
+            "entries_format": "tsv",
+        }
         answer = client.post("/v2/glossaries", json=fields)
         assert answer.status_code == 503 and "full" in answer.json()["message"]
 
@@ -171,7 +195,10 @@ def full() -> sqlite3.Error:
 @pytest.mark.parametrize(
     ("error", "resource"),
     [
-        *[(OSError(code, os.strerror(code)), resource.name) for code, resource in RESOURCES.items()],
+        *[
+            (OSError(code, os.strerror(code)), resource.name)
+            for code, resource in RESOURCES.items()
+        ],
         (MemoryError(), "memory"),
         (RuntimeError("can't start new thread"), "processes and threads"),
         (full(), "disk space"),
@@ -186,14 +213,18 @@ def test_what_the_machine_has_no_more_of_is_said_to_the_caller_and_the_operator(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(client.app.state.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
-    answer = client.post(path, json={**ASK, "text": ["Hello"], "target_lang": "DE"} if "v2" in path else ASK)
+    answer = client.post(
+        path, json={**ASK, "text": ["Hello"], "target_lang": "DE"} if "v2" in path else ASK
+    )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert f"out of {resource}" in answer.text
     assert re.search(f"out of {resource}: (raise|free)", caplog.text)
     assert "unexpected error" not in caplog.text
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "x"), OSError("x"), RuntimeError("x"), ValueError("x")])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "x"), OSError("x"), RuntimeError("x"), ValueError("x")]
+)
 def test_another_unexpected_error_is_a_500(
     client: TestClient, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

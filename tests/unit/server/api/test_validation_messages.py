@@ -22,12 +22,18 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
         ({"q": 5}, "q must be a valid string or must be a valid list"),
         ({"q": ["a", 5]}, "q[1] must be a valid string"),
         ({"target": ""}, "target must have at least 1 character"),
-        ({"beam_size": "x"}, "beam_size must be a valid integer, unable to parse string as an integer"),
+        (
+            {"beam_size": "x"},
+            "beam_size must be a valid integer, unable to parse string as an integer",
+        ),
         ({"beam_size": -1}, "beam_size must be greater than or equal to 1"),
         ({"timeout": "inf"}, "timeout must be a finite number"),
         ({"details": "maybe"}, "details must be a valid boolean, unable to interpret input"),
         ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have at least 1 character"),
-        ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 items after validation, not 101"),
+        (
+            {"do_not_translate": ["a"] * 101},
+            "do_not_translate must have at most 100 items after validation, not 101",
+        ),
         ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
         ({"glossary": "{"}, "glossary must be valid JSON"),
     ],
@@ -57,13 +63,20 @@ def test_sentences_of_libretranslate(client, changes, message):
 def test_the_first_missing_parameter_is_named(client):
     for fields in ({"json": {"q": "One."}}, {"data": {"q": "One."}}, {"params": {"q": "One."}}):
         answer = client.post("/translate", **fields)
-        assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing source parameter")
+        assert (answer.status_code, answer.json()["error"]) == (
+            400,
+            "Invalid request: missing source parameter",
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("layer", "x", "layer must be a valid integer, unable to parse string as an integer or must be 'all'"),
+        (
+            "layer",
+            "x",
+            "layer must be a valid integer, unable to parse string as an integer or must be 'all'",
+        ),
         ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max, sum"),
     ],
 )
@@ -77,7 +90,10 @@ def test_a_parameter_of_two_types_names_both(client, name, value, message):
     [
         (b'{"q": "a \xff b"}', "The body is not UTF-8 at byte 9."),
         (b'{"q":', "Invalid JSON format: unexpected end of data at byte 5."),
-        (json.dumps({"q": "\ud800"}).encode(), "Invalid JSON format: no low surrogate in string at byte 7."),
+        (
+            json.dumps({"q": "\ud800"}).encode(),
+            "Invalid JSON format: no low surrogate in string at byte 7.",
+        ),
     ],
 )
 def test_a_body_that_is_no_json_is_refused_with_the_place(client, body, message):
@@ -86,7 +102,10 @@ def test_a_body_that_is_no_json_is_refused_with_the_place(client, body, message)
 
 
 def test_a_null_is_as_if_absent():
-    assert json_object(b'{"q": ["a", null], "format": null, "api_key": ""}') == {"q": ["a", None], "api_key": ""}
+    assert json_object(b'{"q": ["a", null], "format": null, "api_key": ""}') == {
+        "q": ["a", None],
+        "api_key": "",
+    }
 
 
 def test_a_byte_order_mark_before_json_is_skipped():
@@ -100,7 +119,11 @@ BASES: dict[str, dict[str, Any]] = {
     "/detect": {"q": "Hello"},
     "/translate_file": {"source": "en", "target": "de"},
     "/suggest": {"q": "Hello", "s": "Hallo", "source": "en", "target": "de"},
-    "/v2/translate": {"text": ["one\ntwo. <t>Three!</t>"], "source_lang": "EN", "target_lang": "DE"},
+    "/v2/translate": {
+        "text": ["one\ntwo. <t>Three!</t>"],
+        "source_lang": "EN",
+        "target_lang": "DE",
+    },
     "/v2/document": {"source_lang": "EN", "target_lang": "DE"},
     "/v2/languages": {},
     "/language/translate/v2": {"q": "One & two", "source": "en", "target": "de"},
@@ -131,7 +154,14 @@ def rows() -> list[Any]:
             method, path = match[1], match[2]
         else:
             found.append(
-                pytest.param(method, path, match[3], json.loads(match[4]), match[5], id=f"{path} {match[3]} {match[4]}")
+                pytest.param(
+                    method,
+                    path,
+                    match[3],
+                    json.loads(match[4]),
+                    match[5],
+                    id=f"{path} {match[3]} {match[4]}",
+                )
             )
     return found
 
@@ -145,7 +175,9 @@ def ask(client, method: str, path: str, fields: dict[str, Any]) -> tuple[int, An
         return 200, translated_file(client, answer.json(), fields)
     answer = client.request(method, path, json=fields)
     body = answer.json()
-    return answer.status_code, {key: body[key] for key in body if key != "id"} if isinstance(body, dict) else body
+    return answer.status_code, {key: body[key] for key in body if key != "id"} if isinstance(
+        body, dict
+    ) else body
 
 
 def translated_file(client, sent: dict[str, str], fields: dict[str, Any]) -> bytes:
@@ -156,21 +188,26 @@ def translated_file(client, sent: dict[str, str], fields: dict[str, Any]) -> byt
         {"document_key": sent["document_key"], "auth_key": fields.get("auth_key")},
     )
     deadline = time.monotonic() + 60
-    while (status := client.post(path, json=key).json()["status"]) == "translating" and time.monotonic() < deadline:
+    while (
+        status := client.post(path, json=key).json()["status"]
+    ) == "translating" and time.monotonic() < deadline:
         time.sleep(0.005)
     assert status == "done"
     return client.post(path + "/result", json=key).content
 
 
 def message(path: str, body: dict[str, Any]) -> str:
-    """Returns the sentence of an error. Raises KeyError where it has not the form of the interface."""
+    """Returns the sentence of an error. Raises KeyError where it has not the form of the
+    interface."""
     if path.startswith("/v2/"):
         return body["message"]
     return body["error"]["message"] if path.startswith("/language/") else body["error"]
 
 
 @pytest.mark.parametrize(("method", "path", "parameter", "example", "treatment"), rows())
-def test_a_parameter_is_treated_as_its_row_says(serve, tmp_path, method, path, parameter, example, treatment):
+def test_a_parameter_is_treated_as_its_row_says(
+    serve, tmp_path, method, path, parameter, example, treatment
+):
     settings = {}
     if parameter in KEYS:
         example, _ = KeyFile(tmp_path).create("caller")
@@ -181,7 +218,10 @@ def test_a_parameter_is_treated_as_its_row_says(serve, tmp_path, method, path, p
         example = [id] if isinstance(example, list) else id
     base = BASES[path] | WITH.get(parameter, {})
     without = {name: value for name, value in base.items() if name != parameter}
-    before, after = ask(client, method, path, without), ask(client, method, path, without | {parameter: example})
+    before, after = (
+        ask(client, method, path, without),
+        ask(client, method, path, without | {parameter: example}),
+    )
     if treatment == "supported":
         assert before != after
     elif treatment == "no effect":
@@ -200,5 +240,7 @@ def test_every_interface_has_a_table():
 
 def test_a_form_may_have_raw_utf_8(client):
     body = "q=Grüße, 東京&source=en&target=de".encode()
-    answer = client.post("/translate", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
+    answer = client.post(
+        "/translate", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
     assert answer.json()["translatedText"] == "京東 ,eßürG"

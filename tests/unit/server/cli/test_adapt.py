@@ -1,4 +1,5 @@
-"""`attentive adapt` writes a model that a server lists, with a card, unless it is not better: then only with --force."""
+"""`attentive adapt` writes a model that a server lists, with a card, unless it is not better: then
+only with --force."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from model.model_folder import read_folder
 from server.__main__ import main
 from server.cli import adapt
 
-WORDS = "house garden bridge letter window teacher river doctor kitchen village winter morning".split()
+WORDS = (
+    "house garden bridge letter window teacher river doctor kitchen village winter morning".split()
+)
 GERMAN = "Haus Garten Brücke Brief Fenster Lehrer Fluss Arzt Küche Dorf Winter Morgen".split()
 PAIRS = {
     f"The {one} and the {two} are here today.": f"Heute sind {eins} und {zwei} hier."
@@ -29,7 +32,18 @@ def command(tiny_weights, tmp_path, monkeypatch):
     (tmp_path / "memory.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS.items()))
     (tmp_path / "terms.csv").write_text("house,Haus\nriver,Fluss\n")
     monkeypatch.chdir(tmp_path)
-    words = ["adapt", "tiny", "memory.tsv", "terms.csv", "--from", "en", "--to", "de", "--name", "mine"]
+    words = [
+        "adapt",
+        "tiny",
+        "memory.tsv",
+        "terms.csv",
+        "--from",
+        "en",
+        "--to",
+        "de",
+        "--name",
+        "mine",
+    ]
     return [*words, "--minutes", "0.05", "--weights", "weights"]
 
 
@@ -49,7 +63,10 @@ def test_a_model_is_written_with_a_card_or_refused(command, monkeypatch, capsys)
     monkeypatch.setattr(adapt, "translate", translator(seen, good=False))
     assert main(command) == 1 and not Path("weights/mine").exists()
     said = capsys.readouterr().out
-    assert "132 pairs and 2 terms" in said and "mine is not written; the same command with --force writes it." in said
+    assert (
+        "132 pairs and 2 terms" in said
+        and "mine is not written; the same command with --force writes it." in said
+    )
     assert main([*command, "--force"]) == 0
     card = Path("weights/mine/README.md").read_text()
     assert "It was written with --force." in card and "not better beyond chance" in card
@@ -59,7 +76,8 @@ def test_a_model_is_written_with_a_card_or_refused(command, monkeypatch, capsys)
     capsys.readouterr()
     assert main(["models", "--weights", "weights"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == ["NAME", "tiny", "mine"]  # requests that choose none go to tiny
+    # requests that choose none go to tiny
+    assert [line.split()[0] for line in listed] == ["NAME", "tiny", "mine"]
     kept = set.union(*seen) & PAIRS.keys()
     assert len(kept) == 13
 
@@ -88,7 +106,14 @@ def test_a_memory_of_long_texts_only_is_refused(command, capsys):
 def test_without_pytorch_a_sentence_names_the_extra(command, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "training.adaptation.adaptation", raising=False)
-    for name in [name for name in sys.modules if name.startswith("training.adaptation.") and name != "model.pairs"]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith("training.adaptation.") and name != "model.pairs"
+    ]:
         monkeypatch.delitem(sys.modules, name)
     assert main(command) == 1
-    assert 'needs PyTorch and sacrebleu: pip install "attentive-server[train]"' in capsys.readouterr().err
+    assert (
+        'needs PyTorch and sacrebleu: pip install "attentive-server[train]"'
+        in capsys.readouterr().err
+    )

@@ -1,4 +1,5 @@
-"""`attentive align` on the fake engine: a line for each pair, from any kind of file, continued after an interruption."""
+"""`attentive align` on the fake engine: a line for each pair, from any kind of file, continued
+after an interruption."""
 
 from __future__ import annotations
 
@@ -17,9 +18,12 @@ UNIT = '<tu><tuv xml:lang="EN"><seg>{}</seg></tuv><tuv xml:lang="DE"><seg>{}</se
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Returns a function that runs the command on files in an empty folder and returns its exit status."""
+    """Returns a function that runs the command on files in an empty folder and returns its exit
+    status."""
     engine = FakeEngine()
-    monkeypatch.setattr(align, "local_services", lambda settings: local_services(settings, engine, fake_catalog()))
+    monkeypatch.setattr(
+        align, "local_services", lambda settings: local_services(settings, engine, fake_catalog())
+    )
     monkeypatch.chdir(tmp_path)
     for side, name in enumerate(("text.en", "text.de")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
@@ -47,23 +51,28 @@ def test_every_pair_has_a_line_and_a_run_continues_where_the_last_one_ended(run,
         assert run("text.en", "text.de", "-o", "links.txt") == 0
         assert output.read_text() == whole
         left = sum(map(bool, whole[whole.rfind("\n", 0, kept or 0) + 1 :].split("\n")))
-        assert left / PAIRS_AT_ONCE <= len(run.engine.attended) <= left  # equal pairs in flight share a pass
+        # equal pairs in flight share a pass
+        assert left / PAIRS_AT_ONCE <= len(run.engine.attended) <= left
     assert "pair 4 has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [(), ("--method", "attention"), ("--model", "toy")])
 @pytest.mark.parametrize(
-    ("file", "lines"), [("pairs.tmx", LINES), ("pairs.tsv", ["0-1 1-0", "", "", "0-0"]), ("other.tmx", [])]
+    ("file", "lines"),
+    [("pairs.tmx", LINES), ("pairs.tsv", ["0-1 1-0", "", "", "0-0"]), ("other.tmx", [])],
 )
 def test_files_of_pairs(run, capsys, file, lines, options):
     assert run(file, *options) == 0
     output = capsys.readouterr()
     assert output.out.splitlines() == lines
-    assert ("attentive: 0 pairs; left out: 1 in other languages." in output.err) is (file == "other.tmx")
+    assert ("attentive: 0 pairs; left out: 1 in other languages." in output.err) is (
+        file == "other.tmx"
+    )
     assert run(file, "--probabilities", *options) == 0
-    assert [[link.split(":")[0] for link in line.split()] for line in capsys.readouterr().out.splitlines()] == [
-        line.split() for line in lines
-    ]
+    assert [
+        [link.split(":")[0] for link in line.split()]
+        for line in capsys.readouterr().out.splitlines()
+    ] == [line.split() for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +86,15 @@ def test_files_of_pairs(run, capsys, file, lines, options):
         (["absent.tmx"], "absent.tmx: No such file"),
         (["bad.tsv"], "bad.tsv: Line 1 has 1 columns and not 2."),
         (["text.en", "text.de", "-o", "text.de"], "--output must not be a file that is read."),
-        (["text.en", "text.de", "-o", "short.de"], "short.de has other lines than this command writes"),
+        (
+            ["text.en", "text.de", "-o", "short.de"],
+            "short.de has other lines than this command writes",
+        ),
         (["pairs.tsv", "-o", "links.txt"], "links.txt has 5 lines, more than there are pairs"),
-        (["text.en", "text.de", "-o", "links.txt", "--probabilities"], "links.txt has other lines than"),
+        (
+            ["text.en", "text.de", "-o", "links.txt", "--probabilities"],
+            "links.txt has other lines than",
+        ),
         (["text.en", "text.de", "--model", "other"], "There is no model"),
     ],
 )

@@ -32,16 +32,22 @@ def model(tmp_path):
     return dataclasses.replace(fake_model(), folder=tmp_path)
 
 
-def test_a_calibration_is_written_for_each_direction_of_the_model(tmp_path, model, monkeypatch, capsys):
+def test_a_calibration_is_written_for_each_direction_of_the_model(
+    tmp_path, model, monkeypatch, capsys
+):
     monkeypatch.setattr(calibrate, "find_model", lambda *_: model)
     services = calibrate.local_services
     monkeypatch.setattr(
-        calibrate, "local_services", lambda settings, catalog: services(settings, FakeEngine(), catalog)
+        calibrate,
+        "local_services",
+        lambda settings, catalog: services(settings, FakeEngine(), catalog),
     )
     (tmp_path / "dev.en-de.tsv").write_text("\n".join(pairs()) + "\n", encoding="utf-8")
     parser = argparse.ArgumentParser()
     calibrate.add_arguments(parser)
-    assert calibrate.run(parser.parse_args(["toy", "--pairs", str(tmp_path / "dev.en-de.tsv")])) == 0
+    assert (
+        calibrate.run(parser.parse_args(["toy", "--pairs", str(tmp_path / "dev.en-de.tsv")])) == 0
+    )
     confidence = Confidence.load(tmp_path)
     assert confidence is not None and set(confidence.directions) == {"en-de", "de-en"}
     assert [limits.quality.sentences for limits in confidence.directions.values()] == [240, 240]
@@ -51,7 +57,11 @@ def test_a_calibration_is_written_for_each_direction_of_the_model(tmp_path, mode
 
 @pytest.mark.parametrize(
     ("name", "direction"),
-    [("dev.en-de.tsv", ("en", "de")), ("de-en.tsv", ("de", "en")), ("a.b.en-zh-Hans.tsv", ("en", "zh-Hans"))],
+    [
+        ("dev.en-de.tsv", ("en", "de")),
+        ("de-en.tsv", ("de", "en")),
+        ("a.b.en-zh-Hans.tsv", ("en", "zh-Hans")),
+    ],
 )
 def test_a_file_names_its_direction(tmp_path, name, direction):
     model = fake_model(pairs=(("en", "de"), ("en", "zh-Hans")))

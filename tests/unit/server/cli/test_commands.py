@@ -32,23 +32,44 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
     [
         (["look", "", *PAIR], "The text is empty; give a sentence."),
         (["look", "Hello", "--from", "", "--to", "de"], "'' is not supported as source language"),
-        (["translate", "--from", "en", "--to", "tlh", "empty.txt"], "'tlh' is not supported as target language"),
-        (["translate", *PAIR, "absent.txt"], "absent.txt cannot be opened: No such file or directory."),
+        (
+            ["translate", "--from", "en", "--to", "tlh", "empty.txt"],
+            "'tlh' is not supported as target language",
+        ),
+        (
+            ["translate", *PAIR, "absent.txt"],
+            "absent.txt cannot be opened: No such file or directory.",
+        ),
         (["translate", *PAIR, "folder"], "folder cannot be opened: Is a directory."),
         (["translate", *PAIR, ""], "The name of a file is empty."),
-        (["translate", *PAIR, "text.txt", "--output", "./text.txt"], "--output must not be the file that is read."),
+        (
+            ["translate", *PAIR, "text.txt", "--output", "./text.txt"],
+            "--output must not be the file that is read.",
+        ),
         (["translate", *PAIR], "Standard input is closed; give the name of a file."),
         (["translate", *PAIR, "empty.txt"], "Standard output is closed; give the name of a file."),
         (["translate", *PAIR, "--weights", "empty.txt"], "empty.txt is a file."),
-        (["translate", *PAIR, "absent.docx"], "absent.docx cannot be opened: No such file or directory."),
+        (
+            ["translate", *PAIR, "absent.docx"],
+            "absent.docx cannot be opened: No such file or directory.",
+        ),
         (
             ["translate", *PAIR, "damaged.docx", "-o", "text.txt"],
             "A .docx file is translated into docx here; set the suffix",
         ),
-        (["translate", *PAIR, "damaged.pdf", "-o", "text.odt"], "A .pdf file is translated into pdf or html here"),
-        (["translate", *PAIR, "text.txt", "-o", "new.docx"], "Lines of text are not written as a .docx file"),
+        (
+            ["translate", *PAIR, "damaged.pdf", "-o", "text.odt"],
+            "A .pdf file is translated into pdf or html here",
+        ),
+        (
+            ["translate", *PAIR, "text.txt", "-o", "new.docx"],
+            "Lines of text are not written as a .docx file",
+        ),
         (["translate", *PAIR, "-o", "new.pdf"], "Lines of text are not written as a .pdf file"),
-        (["translate", *PAIR, "damaged.docx"], "The file is damaged, or its name does not say what it is."),
+        (
+            ["translate", *PAIR, "damaged.docx"],
+            "The file is damaged, or its name does not say what it is.",
+        ),
         (["translate", *PAIR, "damaged.pdf", "-o", "new.pdf"], "The file is encrypted, damaged"),
         (
             ["translate", *PAIR, "text.md", "-o", "new.md", "--file-characters", "4"],
@@ -57,16 +78,34 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
         (["models", "--weights", "absent"], "absent does not exist."),
         (["export", "--to", "huggingface", "absent", "out"], "There is no model 'absent' under "),
         (["calibrate", "", "--pairs", "dev.en-de.tsv"], "There is no model ''; there are "),
-        (["adapt", "absent", "few.tsv", *PAIR, "--name", "new"], "There is no model 'absent'; there are tiny."),
-        (["adapt", "tiny", "few.tsv", "--from", "de", "--to", "en", "--name", "new"], "tiny does not translate de-en;"),
-        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "tiny"], "There is a model 'tiny' already; choose another"),
-        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "../new"], "'../new' cannot be a folder's name"),
+        (
+            ["adapt", "absent", "few.tsv", *PAIR, "--name", "new"],
+            "There is no model 'absent'; there are tiny.",
+        ),
+        (
+            ["adapt", "tiny", "few.tsv", "--from", "de", "--to", "en", "--name", "new"],
+            "tiny does not translate de-en;",
+        ),
+        (
+            ["adapt", "tiny", "few.tsv", *PAIR, "--name", "tiny"],
+            "There is a model 'tiny' already; choose another",
+        ),
+        (
+            ["adapt", "tiny", "few.tsv", *PAIR, "--name", "../new"],
+            "'../new' cannot be a folder's name",
+        ),
         (
             ["adapt", "tiny", "few.tsv", *PAIR, "--name", "new", "--minutes", "0"],
             "--minutes must be a positive number.",
         ),
-        (["adapt", "tiny", "absent.tsv", *PAIR, "--name", "new"], "absent.tsv cannot be opened: No such file"),
-        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "new"], "There are 1 pairs to adapt to, and at least 100 are"),
+        (
+            ["adapt", "tiny", "absent.tsv", *PAIR, "--name", "new"],
+            "absent.tsv cannot be opened: No such file",
+        ),
+        (
+            ["adapt", "tiny", "few.tsv", *PAIR, "--name", "new"],
+            "There are 1 pairs to adapt to, and at least 100 are",
+        ),
         (["keys", "create", "", "--data", "data"], "The name of a key must not be empty."),
         ([*GLOSSARY, "-"], "Standard input is closed; give the name of a file."),
         ([*GLOSSARY, "folder"], "folder cannot be opened: Is a directory."),
@@ -138,11 +177,17 @@ COMMAND = re.compile(rf"(?:^|[\s/])attentive ((?:{'|'.join(COMMANDS)}) .*)")
 
 def documented_commands() -> Iterator[object]:
     """Yields each command, with its document as the id."""
-    for document in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]):
-        for block in re.findall(r"^```\w*\n(.*?)^```$", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+    for document in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
+    ):
+        for block in re.findall(
+            r"^```\w*\n(.*?)^```$", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
             for line in block.replace("\\\n", " ").splitlines():
                 if found := COMMAND.search(line):
-                    yield pytest.param(shlex.split(found[1], comments=True), id=f"{document.name}:{found[1]}")
+                    yield pytest.param(
+                        shlex.split(found[1], comments=True), id=f"{document.name}:{found[1]}"
+                    )
 
 
 @pytest.mark.parametrize("words", list(documented_commands()))
@@ -182,7 +227,9 @@ def test_the_address_is_one_for_a_browser(host, url):
     assert browser_url(host, 8000) == url
 
 
-def started(engine: FakeEngine, caplog: pytest.LogCaptureFixture, **settings: Any) -> list[logging.LogRecord]:
+def started(
+    engine: FakeEngine, caplog: pytest.LogCaptureFixture, **settings: Any
+) -> list[logging.LogRecord]:
     async def scenario() -> None:
         services = Services(Settings(**settings), engine, fake_catalog())
         await services.start()
@@ -232,7 +279,9 @@ def test_only_create_makes_a_key_file(action, tmp_path, capsys):
 
 def test_keys_are_created_listed_and_revoked(tmp_path, capsys):
     data = ("--data", str(tmp_path))
-    assert main(["keys", "create", "Ann", "--requests-per-minute", "5", "--weight", "2.5", *data]) == 0
+    assert (
+        main(["keys", "create", "Ann", "--requests-per-minute", "5", "--weight", "2.5", *data]) == 0
+    )
     secret = capsys.readouterr().out.strip()
     assert main(["keys", "create", "Bob", *data]) == 0
     capsys.readouterr()
@@ -261,13 +310,19 @@ def test_a_limit_that_is_no_whole_number_is_named(tmp_path, capsys, limit):
 @pytest.mark.parametrize("weight", ["0", "0.05", "100.5", "-1", "nan"])
 def test_a_weight_out_of_range_is_one_sentence(tmp_path, capsys, weight):
     assert main(["keys", "create", "Ann", "--weight", weight, "--data", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"attentive: The weight of a key must be from 0.1 to 100, not {weight}.\n"
+    assert (
+        capsys.readouterr().err
+        == f"attentive: The weight of a key must be from 0.1 to 100, not {weight}.\n"
+    )
     assert KeyFile(tmp_path).all() == []
 
 
 def test_a_place_that_cannot_be_used_is_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    for words in (["keys", "create", "Ann"], ["glossary", "create", "x", "-", "--from", "en", "--to", "de"]):
+    for words in (
+        ["keys", "create", "Ann"],
+        ["glossary", "create", "x", "-", "--from", "en", "--to", "de"],
+    ):
         assert main([*words, "--data", str(tmp_path / "file" / "data")]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1

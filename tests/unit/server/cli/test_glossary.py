@@ -39,7 +39,10 @@ def test_a_glossary_is_created_changed_and_deleted(glossary, entries):
     glossary("import", id, entries("Akku\tbattery\n"), "--from", "de", "--to", "en", "--inflected")
     shown = json.loads(glossary("show", id))
     assert (shown["name"], shown["key"]) == ("Devices", None)
-    assert [(pair["entries"], pair["exact"]) for pair in shown["dictionaries"]] == [(2, True), (1, False)]
+    assert [(pair["entries"], pair["exact"]) for pair in shown["dictionaries"]] == [
+        (2, True),
+        (1, False),
+    ]
     assert json.loads(glossary("list", "--json")) == [shown]
     assert glossary("export", id, *PAIR) == "battery\tAkku\ndevice\tGerät"
     assert glossary("export", id, *PAIR, "--csv") == "battery,Akku\ndevice,Gerät"
@@ -51,18 +54,24 @@ def test_a_glossary_may_belong_to_a_key(glossary, entries, tmp_path):
     _, key = KeyFile(tmp_path).create("ann")
     id = glossary("create", "Own", entries("a\tb"), *PAIR, "--key", key.id)
     assert json.loads(glossary("show", id))["key"] == key.id
-    assert "no valid key" in glossary("create", "Own", entries("a\tb"), *PAIR, "--key", "unknown", status=2)
+    assert "no valid key" in glossary(
+        "create", "Own", entries("a\tb"), *PAIR, "--key", "unknown", status=2
+    )
 
 
 def test_errors_are_one_sentence(glossary, entries, capsys):
     assert "Line 1" in glossary("create", "x", entries("a"), *PAIR, status=2)
     assert "no glossary" in glossary("show", "unknown", status=2)
-    assert "different" in glossary("create", "x", entries("a\tb"), "--from", "en", "--to", "EN-GB", status=2)
+    assert "different" in glossary(
+        "create", "x", entries("a\tb"), "--from", "en", "--to", "EN-GB", status=2
+    )
     assert main(["glossary", "list"]) == 2
     assert "ATTENTIVE_DATA" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("action", [("list",), ("show", "x"), ("delete", "x"), ("import", "x", "-", *PAIR)])
+@pytest.mark.parametrize(
+    "action", [("list",), ("show", "x"), ("delete", "x"), ("import", "x", "-", *PAIR)]
+)
 def test_only_create_makes_a_database(action, tmp_path, capsys):
     missing = tmp_path / "mistyped"
     assert main(["glossary", *action, "--data", str(missing)]) == 2

@@ -18,7 +18,9 @@ ASK = ["look", "one two", "--from", "en", "--to", "de"]
 @pytest.fixture(autouse=True)
 def fake_services(monkeypatch):
     """The command uses the fake engine. Its translation of "one two" is "owt eno"."""
-    monkeypatch.setattr(look, "local_services", lambda _: local_services(Settings(), FakeEngine(), fake_catalog()))
+    monkeypatch.setattr(
+        look, "local_services", lambda _: local_services(Settings(), FakeEngine(), fake_catalog())
+    )
     monkeypatch.setattr("server.cli.local_services.configure_logging", lambda *_: None)
 
 
@@ -27,11 +29,15 @@ def test_the_terminal_shows_the_alignment_and_the_strongest_heads(capsys):
     shown = capsys.readouterr().out
     lines = [line.split() for line in shown.splitlines()]
     assert lines[0] == ["one", "two"] and lines[1] == ["owt", "eno"]
-    assert ["owt", "two"] in [line[:2] for line in lines] and ["eno", "one"] in [line[:2] for line in lines]
+    assert ["owt", "two"] in [line[:2] for line in lines] and ["eno", "one"] in [
+        line[:2] for line in lines
+    ]
     assert shown.count("→") == 2 and "Strongest heads" in shown
 
 
-@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF")]
+)
 def test_pictures_are_written(tmp_path, capsys, name, start):
     file = tmp_path / name
     assert main([*ASK, "--output", str(file), "--theme", "dark"]) == 0
@@ -41,7 +47,19 @@ def test_pictures_are_written(tmp_path, capsys, name, start):
 
 def test_a_picture_of_one_map(tmp_path):
     file = tmp_path / "map.svg"
-    chosen = ["--view", "map", "--kind", "cross", "--layer", "0", "--head", "1", "--no-special", "--title", "Mine"]
+    chosen = [
+        "--view",
+        "map",
+        "--kind",
+        "cross",
+        "--layer",
+        "0",
+        "--head",
+        "1",
+        "--no-special",
+        "--title",
+        "Mine",
+    ]
     assert main([*ASK, "-o", str(file), *chosen]) == 0
     assert "cross, layer 0, head 1" in file.read_text() and ">Mine<" in file.read_text()
 
@@ -53,7 +71,10 @@ def test_a_picture_of_one_map(tmp_path):
         (["--view", "map"], "--view is for pictures; give --output FILE with it."),
         (["--output", "a.svg", "--theme", "pink"], "theme"),
         (["--output", "a.svg", "--view", "map"], "give kind"),
-        (["--output", "/nowhere/a.svg"], "/nowhere/a.svg cannot be written: No such file or directory."),
+        (
+            ["--output", "/nowhere/a.svg"],
+            "/nowhere/a.svg cannot be written: No such file or directory.",
+        ),
         (["--sentence", "3"], "sentence must be 0: this translation has one sentence."),
         (["--masked-heads", "cross"], "masked_heads"),
         (["--translation", ""], "translation must not be empty"),

@@ -1,4 +1,5 @@
-"""`attentive translate` on the fake engine: order, line ends, errors, and output while input is still open."""
+"""`attentive translate` on the fake engine: order, line ends, errors, and output while input is
+still open."""
 
 from __future__ import annotations
 
@@ -50,14 +51,19 @@ def test_lines_are_written_in_order_with_their_line_ends():
 def test_on_flag(value):
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    request = request_template(parser.parse_args(["--from", "en", "--to", "de", "--on-flag", value]), Settings())
+    request = request_template(
+        parser.parse_args(["--from", "en", "--to", "de", "--on-flag", value]), Settings()
+    )
     assert (request.on_flag, request.thorough) == (value, value != "mark")
 
 
 def test_a_long_file_is_never_too_much_for_the_queue():
     numbers = range(3 * LINES_AT_ONCE)
     letters = string.ascii_lowercase
-    lines = [f"{letters[i % 26]}x{letters[i // 26 % 26]}{letters[i // 676]} ".ljust(60, "x") + "\n" for i in numbers]
+    lines = [
+        f"{letters[i % 26]}x{letters[i // 26 % 26]}{letters[i // 676]} ".ljust(60, "x") + "\n"
+        for i in numbers
+    ]
     settings = Settings(queue_seconds=0.1, queue_tokens=1)
     assert run(FakeEngine(delay=0.01), lines, settings) == [f"{line[-2::-1]}\n" for line in lines]
 
@@ -96,7 +102,9 @@ async def test_a_translation_is_written_before_the_next_line_is_read():
         written.append(line)
         answered.set()
 
-    await translate(local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST)
+    await translate(
+        local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST
+    )
     assert written == ["tsrif\n", "dnoces\n"]
 
 
@@ -118,4 +126,6 @@ def test_a_document_is_translated_whole(tmp_path, capfdbinary, name, content, ou
         assert bar.n == bar.total > 0
     sys.stdout.flush()
     made = capfdbinary.readouterr().out if output == "-" else (tmp_path / output).read_bytes()
-    assert expected in (part(made, "word/document.xml") if made.startswith(b"PK") else made.decode())
+    assert expected in (
+        part(made, "word/document.xml") if made.startswith(b"PK") else made.decode()
+    )

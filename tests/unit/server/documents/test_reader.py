@@ -1,4 +1,5 @@
-"""Documents are read in another process that is bounded in memory and time, and replaced when it ends."""
+"""Documents are read in another process that is bounded in memory and time, and replaced when it
+ends."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def workspace(tmp_path):
     return Workspace(tmp_path)
 
 
-def run(workspace: Workspace, *names: str, action="read", characters=1_000, after=lambda reader: None) -> list:
+def run(
+    workspace: Workspace, *names: str, action="read", characters=1_000, after=lambda reader: None
+) -> list:
     """Reads the upload as a file of each name. Returns the result or the error of each."""
 
     async def all_of_them() -> list:
@@ -71,7 +74,9 @@ def test_a_process_that_ends_during_a_task_is_replaced(workspace):
     workspace.upload.write_bytes(b"x")
     kill = iter([True, False, False])
     first, second, third = run(
-        workspace, *["a.txt"] * 3, after=lambda reader: next(kill) and os.kill(reader._process.pid, signal.SIGKILL)
+        workspace,
+        *["a.txt"] * 3,
+        after=lambda reader: next(kill) and os.kill(reader._process.pid, signal.SIGKILL),
     )
     assert first["characters"] == third["characters"] == 1
     assert isinstance(second, PayloadTooLarge)
@@ -98,7 +103,10 @@ def test_a_slow_file_delays_no_other(workspace, tmp_path):
         slow.folder.mkdir()
         os.mkfifo(slow.upload)  # reading it waits for a writer
         quick.upload.write_bytes(b"Hello world.")
-        waiting = [asyncio.create_task(documents.run("read", slow, format_of("a.txt"), "de", "x", i)) for i in range(2)]
+        waiting = [
+            asyncio.create_task(documents.run("read", slow, format_of("a.txt"), "de", "x", i))
+            for i in range(2)
+        ]
         async with asyncio.timeout(30):
             result = await documents.run("read", quick, format_of("a.txt"), "de", "y", 9)
         for task in waiting:

@@ -12,8 +12,12 @@ from tests.support.texts.document_files import open_document, word_body, workboo
 
 BYTES = 40_000
 SECONDS = 5.0
-"""Each takes less than a second of a processor alone; with the square of the length each took minutes."""
-FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>a</w:t></w:r>'
+"""Each takes less than a second of a processor alone; with the square of the length each took
+minutes."""
+FIELD = (
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:fldChar '
+    'w:fldCharType="separate"/></w:r><w:r><w:t>a</w:t></w:r>'
+)
 
 
 def repeated(fragment: str) -> str:
@@ -21,7 +25,8 @@ def repeated(fragment: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "fragment", ["*a **b ", "_a __b ", "**a* ", "[", "![", "[a](", "``a ` ", "~~a ", "<a@b.c>", "]", "|"]
+    "fragment",
+    ["*a **b ", "_a __b ", "**a* ", "[", "![", "[a](", "``a ` ", "~~a ", "<a@b.c>", "]", "|"],
 )
 def test_markdown(fragment):
     within(SECONDS, "a.md", repeated(fragment).encode())
@@ -30,10 +35,16 @@ def test_markdown(fragment):
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("a.xlsx", workbook(f"<si><t>{''.join(chr(97 + i // 7 % 26) for i in range(5 * BYTES))}</t></si>")),
+        (
+            "a.xlsx",
+            workbook(f"<si><t>{''.join(chr(97 + i // 7 % 26) for i in range(5 * BYTES))}</t></si>"),
+        ),
         ("a.xlsx", workbook("<si><t>" + "ab\n" * (BYTES // 3) + "</t></si>")),
         ("a.docx", word_body("<w:p>" + repeated(FIELD) + "</w:p>")),
-        ("a.odt", open_document("<text:p>" + repeated("<text:span>ab</text:span> b") + "</text:p>")),
+        (
+            "a.odt",
+            open_document("<text:p>" + repeated("<text:span>ab</text:span> b") + "</text:p>"),
+        ),
     ],
 )
 def test_office_files(name, data):
@@ -56,7 +67,9 @@ def within(seconds: float, name: str, data: bytes) -> None:
     document = read_document(name, data, "de")
     for text in document.texts:
         cut_pieces(document, text)
-    document.write([text.replace("a", "ab") if document.format == "text" else text for text in document.texts])
+    document.write(
+        [text.replace("a", "ab") if document.format == "text" else text for text in document.texts]
+    )
     assert time.process_time() - start < seconds
 
 

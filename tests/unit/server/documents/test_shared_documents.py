@@ -1,4 +1,5 @@
-"""Two whole servers on one Redis: jobs and files work through either, and nothing that was accepted is lost."""
+"""Two whole servers on one Redis: jobs and files work through either, and nothing that was accepted
+is lost."""
 
 from __future__ import annotations
 
@@ -34,20 +35,27 @@ def direct(redis: str) -> Iterator[redis_client.Redis]:
 
 
 def result(client: TestClient, sent: dict):
-    return client.post(f"/v2/document/{sent['document_id']}/result", data={"document_key": sent["document_key"]})
+    return client.post(
+        f"/v2/document/{sent['document_id']}/result", data={"document_key": sent["document_key"]}
+    )
 
 
 def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct):
     first, second = two
     sent = send(first).json()
-    assert finished(second, sent) == {"document_id": sent["document_id"], "status": "done", "billed_characters": 11}
+    assert finished(second, sent) == {
+        "document_id": sent["document_id"],
+        "status": "done",
+        "billed_characters": 11,
+    }
     response = result(second, sent)
     assert (response.status_code, response.content) == (200, b"dlrow olleH")
     assert "a.de.txt" in response.headers["content-disposition"]
     assert [result(client, sent).status_code for client in two] == [404, 404]
     assert not direct.keys(JOB + "*") and not direct.keys(FILES + "*")
     folder = first.app.state.services.documents.store._folder
-    wait_for(lambda: not list(folder.iterdir()))  # the upload is deleted after the job is reported as done
+    # the upload is deleted after the job is reported as done
+    wait_for(lambda: not list(folder.iterdir()))
 
 
 def test_a_result_is_fetched_exactly_once_by_many_clients(two):
@@ -56,7 +64,9 @@ def test_a_result_is_fetched_exactly_once_by_many_clients(two):
     finished(first, sent)
     statuses: list[int] = []
     threads = [
-        threading.Thread(target=lambda client=client: statuses.append(result(client, sent).status_code))
+        threading.Thread(
+            target=lambda client=client: statuses.append(result(client, sent).status_code)
+        )
         for client in (first, second) * 4
     ]
     for thread in threads:
@@ -64,7 +74,8 @@ def test_a_result_is_fetched_exactly_once_by_many_clients(two):
     for thread in threads:
         thread.join(30)
     assert len(statuses) == 8 and statuses.count(200) == 1
-    assert set(statuses) == {200, 404} or set(statuses) == {200, 404, 410}  # 410: the file went between job and file
+    # 410: the file went between job and file
+    assert set(statuses) == {200, 404} or set(statuses) == {200, 404, 410}
 
 
 def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
@@ -109,7 +120,11 @@ def test_a_job_whose_server_stops_says_so(two, engine):
 
 def test_a_translated_file_is_downloaded_from_either_server(two):
     first, second = two
-    answer = first.post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
+    answer = first.post(
+        "/translate_file",
+        files={"file": ("a.txt", b"Hello")},
+        data={"source": "en", "target": "de"},
+    )
     path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
     for client in (second, first, second):
         response = client.get(path)
@@ -118,13 +133,19 @@ def test_a_translated_file_is_downloaded_from_either_server(two):
 
 
 def test_a_file_that_is_no_longer_kept_is_gone_everywhere(two, direct):
-    answer = two[0].post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
+    answer = two[0].post(
+        "/translate_file",
+        files={"file": ("a.txt", b"Hello")},
+        data={"source": "en", "target": "de"},
+    )
     path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
     direct.delete(FILES + path.split("/")[2])
     assert [client.get(path).status_code for client in two] == [410, 410]
 
 
-def test_results_wait_for_redis_and_the_oldest_of_the_largest_holder_is_deleted(serve, redis, monkeypatch):
+def test_results_wait_for_redis_and_the_oldest_of_the_largest_holder_is_deleted(
+    serve, redis, monkeypatch
+):
     client = serve(state=redis, file_keep_bytes=1_000)
     records = client.app.state.services.store
     put, outages = records.put, iter([True, False, True, False])

@@ -68,7 +68,9 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
     asyncio.run(store.close())
 
 
-async def test_a_record_behind_one_that_is_kept_longer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_record_behind_one_that_is_kept_longer_expires(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [0.0]
     for clock in ("server.documents.store.monotonic", "time.time"):
         monkeypatch.setattr(clock, lambda: now[0])

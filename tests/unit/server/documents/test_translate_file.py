@@ -42,7 +42,10 @@ def test_a_translated_page_is_only_offered_as_a_download(client):
 
 @pytest.mark.parametrize(("output", "written"), [(None, "pdf"), ("html", "html"), ("PDF", "pdf")])
 def test_a_pdf_is_written_as_asked(client, output, written):
-    response = fetch(client, send(client, "a.pdf", pdf("Hello world."), **{"output_format": output} if output else {}))
+    response = fetch(
+        client,
+        send(client, "a.pdf", pdf("Hello world."), **{"output_format": output} if output else {}),
+    )
     assert f"a.de.{written}" in response.headers["content-disposition"]
     assert response.content.startswith(b"%PDF" if written == "pdf" else b"<!DOCTYPE html>")
 
@@ -54,7 +57,9 @@ def test_a_format_that_a_file_cannot_have_is_refused(client):
 
 def test_the_language_is_detected_once_for_the_whole_file(client, engine):
     content = "Wo ist der Bahnhof?\nDer Hund schläft.\n42\n".encode()
-    assert fetch(client, send(client, content=content, source="auto", target="en")).status_code == 200
+    assert (
+        fetch(client, send(client, content=content, source="auto", target="en")).status_code == 200
+    )
     assert len(engine.submitted) == 2
 
 
@@ -67,10 +72,14 @@ def test_files_have_the_priority_of_documents(client, engine):
 def test_a_long_file_is_translated_in_batches(client, engine, monkeypatch):
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 5_000)
     content = "".join(
-        f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file.\n" for i in range(1000)
+        f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file.\n"
+        for i in range(1000)
     ).encode()
     made = fetch(client, send(client, content=content)).content.decode().splitlines()
-    assert made == [f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file."[::-1] for i in range(1000)]
+    assert made == [
+        f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file."[::-1]
+        for i in range(1000)
+    ]
 
 
 @pytest.fixture
@@ -81,7 +90,9 @@ def sizes(monkeypatch) -> list[int]:
     monkeypatch.setattr(
         documents.Translator,
         "translate",
-        lambda self, request: found.append(sum(map(len, request.texts))) or translate(self, request),
+        lambda self, request: (
+            found.append(sum(map(len, request.texts))) or translate(self, request)
+        ),
     )
     return found
 
@@ -104,7 +115,9 @@ def test_a_file_in_which_nothing_was_translated_says_so(client, content):
     assert "X-Warning" not in send(client).headers and "warning" not in send(client).json()
     sent = client.post("/v2/document", files={"file": ("a.txt", content)}, data=DEEPL).json()
     key = {"document_key": sent["document_key"]}
-    while (state := client.post(f"/v2/document/{sent['document_id']}", json=key).json())["status"] == "translating":
+    while (state := client.post(f"/v2/document/{sent['document_id']}", json=key).json())[
+        "status"
+    ] == "translating":
         time.sleep(0.02)
     assert (state["status"], state["warning"]) == ("done", documents.UNCHANGED)
     result = client.post(f"/v2/document/{sent['document_id']}/result", json=key)
@@ -114,8 +127,11 @@ def test_a_file_in_which_nothing_was_translated_says_so(client, content):
 def test_a_long_paragraph_is_translated_in_pieces(client, sizes):
     made = fetch(client, send(client, "a.md", b"One *a **b " * 5_000)).content
     assert max(sizes) <= documents.BATCH_CHARACTERS and len(made) > 50_000
-    made = fetch(client, send(client, "a.html", b"<p>" + b"Cats &amp; dogs sleep. " * 3_000)).content
-    assert max(sizes) <= 1.5 * documents.BATCH_CHARACTERS and made.count(b"&amp;") == 3_000  # with the escapes
+    made = fetch(
+        client, send(client, "a.html", b"<p>" + b"Cats &amp; dogs sleep. " * 3_000)
+    ).content
+    # with the escapes
+    assert max(sizes) <= 1.5 * documents.BATCH_CHARACTERS and made.count(b"&amp;") == 3_000
     refused = send(client, "a.html", b"<p>Some <b>cats</b> " + b"and dogs sleep. " * 5_000)
     assert refused.status_code == 413 and "50,000" in refused.json()["error"]
 
@@ -131,7 +147,9 @@ def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkey
     admission = client.app.state.services.translator.admission
     overloads, admit = iter([False, True]), admission.admit
     monkeypatch.setattr(
-        admission, "admit", lambda *args, **options: reject_if(next(overloads, False)) or admit(*args, **options)
+        admission,
+        "admit",
+        lambda *args, **options: reject_if(next(overloads, False)) or admit(*args, **options),
     )
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 10)
     content = ("a" * 1990 + ".\n" + "b" * 1990 + ".\n").encode()
@@ -160,7 +178,13 @@ def test_an_overload_at_the_beginning_of_a_file_is_a_429(serve, engine, monkeypa
         ({"files": {"file": ("a.txt", b"\xff\xfe\xff")}, "data": FIELDS}, 400),
         ({"files": {"file": ("a.docx", b"x")}, "data": FIELDS}, 400),
         ({"files": [("file", ("a.txt", b"x")), ("file", ("b.txt", b"x"))], "data": FIELDS}, 400),
-        ({"content": b"--x\r\nrubbish", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 400),
+        (
+            {
+                "content": b"--x\r\nrubbish",
+                "headers": {"content-type": "multipart/form-data; boundary=x"},
+            },
+            400,
+        ),
         ({"content": b"--x", "headers": {"content-type": "multipart/form-data"}}, 400),
     ],
 )
@@ -179,7 +203,10 @@ def test_the_limits_on_characters_and_bytes_apply(serve):
 def test_a_caller_without_a_place_is_told_when_to_return(serve, engine):
     client = serve(file_jobs=1)
     engine.gate = threading.Event()
-    sent = [client.post("/v2/document", files={"file": ("a.txt", f"file {i}".encode())}, data=DEEPL) for i in range(10)]
+    sent = [
+        client.post("/v2/document", files={"file": ("a.txt", f"file {i}".encode())}, data=DEEPL)
+        for i in range(10)
+    ]
     assert [answer.status_code for answer in sent] == [200] * 8 + [429] * 2  # half of the 16 places
     assert all(1 <= int(answer.headers["Retry-After"]) <= 120 for answer in sent[8:])
     assert send(client).status_code == 429
@@ -190,7 +217,12 @@ def test_a_caller_without_a_place_is_told_when_to_return(serve, engine):
 
 
 @pytest.mark.parametrize(
-    "path", ["/download_file/x/y.txt", "/download_file/../etc/passwd", "/download_file/%2e%2e%2fetc/passwd"]
+    "path",
+    [
+        "/download_file/x/y.txt",
+        "/download_file/../etc/passwd",
+        "/download_file/%2e%2e%2fetc/passwd",
+    ],
 )
 def test_unknown_tokens_and_paths_are_not_found(client, path):
     assert client.get(path).status_code == 404
@@ -201,14 +233,19 @@ def test_the_deadline_applies_to_a_file(serve, engine):
     engine.delay = 30.0
     began = time.monotonic()
     answer = client.post(
-        "/translate_file", files={"file": ("a.txt", b"Hello")}, data=FIELDS, headers={"X-Request-Timeout": "0.2"}
+        "/translate_file",
+        files={"file": ("a.txt", b"Hello")},
+        data=FIELDS,
+        headers={"X-Request-Timeout": "0.2"},
     )
     assert answer.status_code == 504
     assert time.monotonic() - began < engine.delay
 
 
 def test_files_are_not_added_to_the_history(client, monkeypatch):
-    monkeypatch.setattr(client.app.state.services.history, "add", lambda record: pytest.fail("added"))
+    monkeypatch.setattr(
+        client.app.state.services.history, "add", lambda record: pytest.fail("added")
+    )
     assert fetch(client, send(client)).status_code == 200
 
 

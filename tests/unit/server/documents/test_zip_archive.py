@@ -55,9 +55,13 @@ def test_a_part_is_counted_once(monkeypatch):
 
 
 def test_many_elements_are_rejected_before_they_are_parsed(monkeypatch):
-    monkeypatch.setattr("server.documents.formats.xml.office.parse_xml", lambda data: pytest.fail("parsed"))
+    monkeypatch.setattr(
+        "server.documents.formats.xml.office.parse_xml", lambda data: pytest.fail("parsed")
+    )
     noise = random.Random(1).randbytes(10_000)
-    data = make.package("word/document.xml", {"word/document.xml": "<a/>" * 500_000, "image": noise})
+    data = make.package(
+        "word/document.xml", {"word/document.xml": "<a/>" * 500_000, "image": noise}
+    )
     with pytest.raises(PayloadTooLarge, match="paragraphs"):
         read_document("a.docx", data, "de")
 
@@ -105,7 +109,8 @@ def test_hostile_xml_is_rejected(xml):
 
 
 @pytest.mark.parametrize(
-    "declaration", ['<!ENTITY f SYSTEM "file:///etc/passwd">', '<!ENTITY f "x">', "<!ELEMENT x ANY>"]
+    "declaration",
+    ['<!ENTITY f SYSTEM "file:///etc/passwd">', '<!ENTITY f "x">', "<!ELEMENT x ANY>"],
 )
 @pytest.mark.parametrize("name", ["OEBPS/toc.ncx", "OEBPS/a page.xhtml", "OEBPS/book.opf"])
 def test_a_book_that_declares_entities_is_rejected(name, declaration):
@@ -118,5 +123,7 @@ def test_a_book_that_declares_entities_is_rejected(name, declaration):
 
 def test_a_page_that_declares_entities_is_rejected():
     with pytest.raises(InvalidRequest, match="of its own"):
-        read_document("a.html", b'<?xml version="1.0"?>\n<!doctype html [<!ENTITY a "b">]><p>&a;', "de")
+        read_document(
+            "a.html", b'<?xml version="1.0"?>\n<!doctype html [<!ENTITY a "b">]><p>&a;', "de"
+        )
     read_document("a.html", b"<!doctype html><p>[<!doctype x [", "de")

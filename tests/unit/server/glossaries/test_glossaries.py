@@ -106,10 +106,15 @@ def test_a_glossary_belongs_to_its_owner(glossaries):
 
 
 def test_the_first_glossary_that_has_a_term_counts(glossaries):
-    first = glossaries.create("ann", "1", [Dictionary("en", "de", {"battery": "Batterie"}, exact=False)])
+    first = glossaries.create(
+        "ann", "1", [Dictionary("en", "de", {"battery": "Batterie"}, exact=False)]
+    )
     second = glossaries.create("ann", "2", [DEVICES])
     entries = glossaries.terms("ann", [first.id, second.id], "en", "de").entries
-    assert {(entry.target, entry.exact) for entry in entries} == {("Batterie", False), ("Gerät", True)}
+    assert {(entry.target, entry.exact) for entry in entries} == {
+        ("Batterie", False),
+        ("Gerät", True),
+    }
 
 
 def test_an_index_is_kept_until_the_glossary_changes(glossaries):
@@ -117,7 +122,9 @@ def test_an_index_is_kept_until_the_glossary_changes(glossaries):
     before = glossaries.terms("ann", [id], "en", "de")
     assert glossaries.terms("ann", [id], "EN-GB", "de") is before
     glossaries.put("ann", id, Dictionary("en", "de", {"battery": "Batterie"}))
-    assert [entry.target for entry in glossaries.terms("ann", [id], "en", "de").entries] == ["Batterie"]
+    assert [entry.target for entry in glossaries.terms("ann", [id], "en", "de").entries] == [
+        "Batterie"
+    ]
 
 
 @pytest.mark.parametrize(

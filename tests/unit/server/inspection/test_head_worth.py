@@ -20,7 +20,9 @@ from server.text.offsets import edited
 from tests.support.servers.live import tiny_model
 
 
-async def test_the_first_look_begins_to_measure_and_a_later_one_has_the_losses(tmp_path: Path) -> None:
+async def test_the_first_look_begins_to_measure_and_a_later_one_has_the_losses(
+    tmp_path: Path,
+) -> None:
     path = tiny_model(tmp_path / "tiny")
     folder = read_folder(path)
     measure(folder, open_exact(folder))
@@ -37,7 +39,9 @@ async def test_the_first_look_begins_to_measure_and_a_later_one_has_the_losses(t
 
 
 @pytest.mark.parametrize("error", [MemoryError(), TimeoutError()])
-async def test_what_cannot_be_measured_is_tried_once(error: Exception, tmp_path: Path, monkeypatch) -> None:
+async def test_what_cannot_be_measured_is_tried_once(
+    error: Exception, tmp_path: Path, monkeypatch
+) -> None:
     tries = []
 
     async def fails(self, task):
@@ -60,7 +64,16 @@ async def test_what_cannot_be_measured_is_tried_once(error: Exception, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "source", ["since [2009] it", "[2009] is", "in [2009]", "[A], [BC] ran to [2009]", "GO [x]!", "plain", "a [  ] b"]
+    "source",
+    [
+        "since [2009] it",
+        "[2009] is",
+        "in [2009]",
+        "[A], [BC] ran to [2009]",
+        "GO [x]!",
+        "plain",
+        "a [  ] b",
+    ],
 )
 def test_words_are_those_of_the_text(source):
     plain, edits = "", []
@@ -76,7 +89,9 @@ def test_words_are_those_of_the_text(source):
     assert [plain[start:end] for start, end in found.offsets] == [
         "", *(originals.get(read[i:j], read[i:j]) for i, j in cut(read)), ""
     ]  # fmt: skip
-    assert all(word.text == plain[word.start : word.end] for word in found.words if not word.special)
+    assert all(
+        word.text == plain[word.start : word.end] for word in found.words if not word.special
+    )
 
 
 def cut(text: str) -> list[tuple[int, int]]:

@@ -95,12 +95,19 @@ def test_a_model_states_its_length_penalty(weights: Path) -> None:
         read_model(file.parent)
 
 
-def test_the_beam_that_a_model_states_fits_into_the_slots(tiny_weights: Path, tmp_path: Path) -> None:
+def test_the_beam_that_a_model_states_fits_into_the_slots(
+    tiny_weights: Path, tmp_path: Path
+) -> None:
     shutil.copytree(tiny_weights, tmp_path / "weights")
     [file] = (tmp_path / "weights").rglob("config.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "generation": {"beam_size": 6}}))
     found = [find_models(tmp_path / "weights", slots)[0][0] for slots in (0, 64, 8, 4)]
-    assert [(model.beam_size, model.reranked_beam) for model in found] == [(6, 12), (6, 12), (6, 8), (4, 4)]
+    assert [(model.beam_size, model.reranked_beam) for model in found] == [
+        (6, 12),
+        (6, 12),
+        (6, 8),
+        (4, 4),
+    ]
 
 
 def test_the_fingerprint_covers_a_matrix_in_the_middle_of_a_large_file(tmp_path: Path):

@@ -1,4 +1,5 @@
-"""A model that cannot be loaded: the next one translates its pairs, and it is tried again without requests."""
+"""A model that cannot be loaded: the next one translates its pairs, and it is tried again without
+requests."""
 
 from __future__ import annotations
 
@@ -65,13 +66,17 @@ async def running(engine: DamagedEngine, models=MODELS, **settings) -> AsyncIter
 
 async def route(services: Services, target: str = "de", **fields) -> list[str]:
     """Returns the models that translate a text."""
-    request = TranslationRequest(texts=(f"Hello {next(NUMBERS)}.",), source="en", target=target, **fields)
+    request = TranslationRequest(
+        texts=(f"Hello {next(NUMBERS)}.",), source="en", target=target, **fields
+    )
     [translation] = await services.translator.translate(request)
     return [leg.model for leg in translation.legs]
 
 
 @pytest.mark.parametrize("idle", [False, True])
-async def test_the_next_model_translates_the_pairs_of_one_that_cannot_be_loaded(idle: bool, caplog) -> None:
+async def test_the_next_model_translates_the_pairs_of_one_that_cannot_be_loaded(
+    idle: bool, caplog
+) -> None:
     """At the start, and after it was unloaded because nobody used it."""
     engine = DamagedEngine()
     engine.damaged = {} if idle else {FIRST.key: TORN}
@@ -82,7 +87,9 @@ async def test_the_next_model_translates_the_pairs_of_one_that_cannot_be_loaded(
             engine.damaged[FIRST.key] = TORN
             await services.engine.unload(FIRST.key)
             answers = await asyncio.gather(*(route(services) for _ in range(8)))
-            assert services.translator.catalog.fingerprint != before, "nothing of the result cache is found"
+            assert services.translator.catalog.fingerprint != before, (
+                "nothing of the result cache is found"
+            )
         else:
             answers = [await route(services) for _ in range(8)]
         assert answers == [["second"]] * 8
@@ -181,13 +188,17 @@ async def test_a_start_without_any_model_that_loads_has_failed_until_one_does() 
 
 async def test_a_start_that_ends_with_an_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     services = Services(Settings(), DamagedEngine(), ModelCatalog(MODELS))
-    monkeypatch.setattr(services.translator.detector, "load", Mock(side_effect=ImportError("no fasttext")))
+    monkeypatch.setattr(
+        services.translator.detector, "load", Mock(side_effect=ImportError("no fasttext"))
+    )
     await services.start()
     try:
         with pytest.raises(ImportError):
             await services.loaded()
         assert services.readiness == "failed"
-        assert services.models.errors == {"start": "The models could not be loaded: ImportError: no fasttext"}
+        assert services.models.errors == {
+            "start": "The models could not be loaded: ImportError: no fasttext"
+        }
     finally:
         await services.stop()
 

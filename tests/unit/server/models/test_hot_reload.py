@@ -50,7 +50,13 @@ async def test_models_are_added_replaced_and_removed_while_requests_run(monkeypa
     await more()
     folder[:] = [sized("one", 1, version="2"), fake_model("new", [("en", "it")])]
     changed = await services.models.reload()
-    assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": [], "errors": {}}
+    assert changed == {
+        "added": ["new"],
+        "replaced": ["one"],
+        "removed": ["gone"],
+        "failed": [],
+        "errors": {},
+    }
     assert set(engine.loaded) == {"one@2", "new@"}
     assert await services.models.reload() == UNCHANGED
     await more()
@@ -70,7 +76,9 @@ async def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_servi
         return ModelLoaded(model, error="The file is torn.")
 
     engine.opened = fails
-    monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([sized("one", 1, version="2")], {}))
+    monkeypatch.setattr(
+        hot_reload, "find_served", lambda settings: ([sized("one", 1, version="2")], {})
+    )
     changed = await services.models.reload()
     assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}
     assert services.translator.catalog.model("one@1") is not None
@@ -79,7 +87,10 @@ async def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_servi
 
 
 async def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch):
-    old = [sized("one", 1, folder=Path("weights/first")), sized("two", 1, folder=Path("weights/second"))]
+    old = [
+        sized("one", 1, folder=Path("weights/first")),
+        sized("two", 1, folder=Path("weights/second")),
+    ]
     services = Services(Settings(), FakeEngine(), ModelCatalog(old))
     await services.start()
     await services.loaded()
@@ -104,7 +115,10 @@ def test_readiness_shows_errors_of_present_models_without_folders(serve):
     services.models._note("other", "'weights/other/a b.json' cannot be read.")
     answer = client.get("/ready").json()
     name = present.partition("@")[0]
-    assert answer["errors"] == {name: "config.json is not JSON.", "other": "'a b.json' cannot be read."}
+    assert answer["errors"] == {
+        name: "config.json is not JSON.",
+        "other": "'a b.json' cannot be read.",
+    }
     assert answer["details"] == {"reason": "It could not be written to x."}
 
 
@@ -112,10 +126,17 @@ def test_reloading_requires_the_admin_key(serve, monkeypatch):
     monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([fake_model()], {}))
     assert serve().post("/admin/reload").status_code == 403
     client = serve(admin_key="s3cret")
-    assert client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403
-    assert client.post("/admin/reload", headers={"Authorization": "Bearer é".encode()}).status_code == 403
+    assert (
+        client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403
+    )
+    assert (
+        client.post("/admin/reload", headers={"Authorization": "Bearer é".encode()}).status_code
+        == 403
+    )
     assert client.post("/admin/reload", headers={"Authorization": "s3cret"}).status_code == 403
-    assert client.post("/admin/reload", headers={"Authorization": "Basic s3cret"}).status_code == 403
+    assert (
+        client.post("/admin/reload", headers={"Authorization": "Basic s3cret"}).status_code == 403
+    )
     answer = client.post("/admin/reload", headers={"Authorization": "Bearer s3cret"})
     assert answer.json() == UNCHANGED
 

@@ -1,4 +1,5 @@
-"""Models that are downloaded while the server runs: requests for them, failures, and who may manage them."""
+"""Models that are downloaded while the server runs: requests for them, failures, and who may manage
+them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ ASK = {"q": "Hello", "source": "en", "target": "it"}
 
 @pytest.fixture
 def start(serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., TestClient]:
-    """Starts a server whose downloads end with the sentences in `outcomes`; after an empty one the model is there."""
+    """Starts a server whose downloads end with the sentences in `outcomes`; after an empty one the
+    model is there."""
 
     def started(outcomes: list[str], **settings: str) -> TestClient:
         async def download(pulls: ModelPulls, pull: model_pulls.Pull) -> str:
@@ -66,7 +68,9 @@ def pulls(client: TestClient) -> list[dict]:
     return client.get("/ready").json()["pulls"]
 
 
-def test_a_model_on_its_way_is_503_and_one_whose_download_failed_400_until_it_is_served(start) -> None:
+def test_a_model_on_its_way_is_503_and_one_whose_download_failed_400_until_it_is_served(
+    start,
+) -> None:
     gate = asyncio.Event()
     outcomes = [gate, "The disk is full."]
     client = start(outcomes, models="en-it")
@@ -74,17 +78,23 @@ def test_a_model_on_its_way_is_503_and_one_whose_download_failed_400_until_it_is
     for fields in asked:
         answer = client.post("/translate", json=ASK | fields)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
-        assert answer.json() == {"error": "The model firefox/en-it is being downloaded; try again later."}
+        assert answer.json() == {
+            "error": "The model firefox/en-it is being downloaded; try again later."
+        }
     client.portal.call(gate.set)
     wait_for(lambda: pulls(client)[0]["error"])
     for fields in asked:
         answer = client.post("/translate", json=ASK | fields)
         assert answer.status_code == 400 and "Retry-After" not in answer.headers
-        assert "The model firefox/en-it could not be downloaded: The disk is full." in answer.json()["error"]
+        assert (
+            "The model firefox/en-it could not be downloaded: The disk is full."
+            in answer.json()["error"]
+        )
         body = {"text": ["Hello"], "target_lang": "IT"}
         assert "The disk is full." in client.post("/v2/translate", json=body).json()["message"]
     outcomes.append("")  # before it, each try fails
-    assert client.post("/translate", json=ASK | {"target": "de"}).status_code == 200  # with what is there
+    # with what is there
+    assert client.post("/translate", json=ASK | {"target": "de"}).status_code == 200
     assert client.post("/translate", json=ASK | {"target": "es"}).status_code == 400
     wait_for(lambda: not pulls(client))
     assert client.post("/translate", json=ASK).status_code == 200
@@ -107,7 +117,10 @@ def test_any_downloads_the_published_model_of_a_pair_that_no_model_serves(start)
         ({}, 503),
     ):
         answer = client.post("/translate", json=ASK | fields)
-        assert (answer.status_code, answer.headers.get("Retry-After")) == (status, "10" if status == 503 else None)
+        assert (answer.status_code, answer.headers.get("Retry-After")) == (
+            status,
+            "10" if status == 503 else None,
+        )
     wait_for(lambda: pulls(client))
     assert [pull["name"] for pull in pulls(client)] == ["firefox/en-it"]
     client.post("/v2/translate", json={"text": ["Hello"], "source_lang": "FR", "target_lang": "DE"})
@@ -125,7 +138,10 @@ def test_models_are_listed_requested_and_deleted(start, tmp_path: Path) -> None:
     client.post("/admin/models", json={"name": "firefox/en-it"})
     wait_for(lambda: not pulls(client))
     assert client.post("/admin/models", json={"name": "en-it"}).json()["state"] == "served"
-    assert client.get("/admin/models", params={"source": "en", "target": "it"}).json()["stronger"] == ""
+    assert (
+        client.get("/admin/models", params={"source": "en", "target": "it"}).json()["stronger"]
+        == ""
+    )
     assert client.delete("/admin/models/firefox-en-it").status_code == 200
     assert not (tmp_path / "models" / "firefox-en-it").exists()
     assert client.post("/translate", json=ASK).status_code == 400
@@ -144,7 +160,8 @@ def test_models_are_listed_requested_and_deleted(start, tmp_path: Path) -> None:
         ({"Origin": "null"}, "127.0.0.1", False),
         ({"Origin": "http://localhost:9000"}, "127.0.0.1", False),
         ({"Sec-Fetch-Site": "cross-site"}, "127.0.0.1", False),
-        ({"Host": "evil.example", "Origin": "http://evil.example"}, "127.0.0.1", False),  # DNS rebinding
+        # DNS rebinding
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, "127.0.0.1", False),
         ({"Host": "localhost.evil.example"}, "127.0.0.1", False),
         ({"X-Forwarded-For": "192.0.2.1"}, "127.0.0.1", False),
         ({}, "192.0.2.1", False),
@@ -162,7 +179,10 @@ def test_only_the_operator_manages_models(start, headers, address, allowed, key:
         url = "/admin/reload" if path == "reload" else f"/admin/models{path}"
         answer = client.request(method, url, headers=headers | authorized, json={"name": "?"})
         assert (answer.status_code != 403) == expected, (method, path, answer.text)
-    assert client.get("/frontend/settings", headers=headers | authorized).json()["manageModels"] == expected
+    assert (
+        client.get("/frontend/settings", headers=headers | authorized).json()["manageModels"]
+        == expected
+    )
     if key:
         assert client.get("/admin/models", headers=headers).status_code == 403
 
@@ -175,7 +195,9 @@ def test_without_an_admin_key_keys_close_the_administration(serve, keys, tmp_pat
 
 
 def test_a_wrong_name_in_the_setting_is_refused_at_the_start() -> None:
-    with pytest.raises(SettingsError, match=r"--models \(ATTENTIVE_MODELS\): 'german' is not the name"):
+    with pytest.raises(
+        SettingsError, match=r"--models \(ATTENTIVE_MODELS\): 'german' is not the name"
+    ):
         Services(Settings(models="en-de,german"), FakeEngine(), ModelCatalog([EMBEDDED]))
 
 
@@ -227,14 +249,19 @@ def test_ready_names_the_missing_models_of_the_operator(start, required: bool) -
     client = start(outcomes, models="en-it", require_models=required)
     wait_for(lambda: pulls(client) and pulls(client)[0]["error"])
     answer = client.get("/ready")
-    assert (answer.status_code, answer.json()["status"]) == ((503, "starting") if required else (200, "degraded"))
+    assert (answer.status_code, answer.json()["status"]) == (
+        (503, "starting") if required else (200, "degraded")
+    )
     assert answer.json()["missing"] == ["firefox/en-it"]
     assert "attentive_models_missing 1.0" in client.get("/metrics").text
     outcomes.append("")
     wait_for(lambda: client.get("/ready").json()["status"] == "ready")
     assert (
-        client.get("/ready").json()["missing"] == [] and "attentive_models_missing 0.0" in client.get("/metrics").text
+        client.get("/ready").json()["missing"] == []
+        and "attentive_models_missing 0.0" in client.get("/metrics").text
     )
     client.delete("/admin/models/firefox-en-it")
     answer = client.get("/ready")
-    assert (answer.status_code, answer.json()["status"]) == (200, "degraded"), "once ready, no model makes it unready"
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded"), (
+        "once ready, no model makes it unready"
+    )

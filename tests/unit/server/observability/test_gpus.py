@@ -52,7 +52,9 @@ def test_a_gpu_that_cannot_be_read_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("library", [None, driver(present=False)])
-def test_without_the_package_or_a_driver_there_are_none(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_or_a_driver_there_are_none(
+    library: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library)
     assert read_gpus() == []
 

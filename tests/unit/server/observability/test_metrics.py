@@ -23,7 +23,10 @@ from server.observability.metrics import Metrics, StateCollector
 def read(metrics: Metrics) -> dict[str, float]:
     """Returns all series by name and labels."""
     lines = metrics.render().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
 
 
 def test_every_step_is_counted_with_its_rows():
@@ -47,15 +50,24 @@ def test_the_share_of_slots_in_use_is_that_of_all_workers():
 
 
 def test_each_worker_has_its_own_series_of_how_it_computes():
-    gpu = DeviceStatus("cuda:0", True, 1, 0, 0, "up", 0, "cuda-graphs", "bfloat16", "torch", "No C compiler.")
-    cpu, starts = DeviceStatus("cpu", True, 2, 0, 0, "up", 0, "native", "int8"), DeviceStatus("cpu", False, None, 1, 0)
+    gpu = DeviceStatus(
+        "cuda:0", True, 1, 0, 0, "up", 0, "cuda-graphs", "bfloat16", "torch", "No C compiler."
+    )
+    cpu, starts = (
+        DeviceStatus("cpu", True, 2, 0, 0, "up", 0, "native", "int8"),
+        DeviceStatus("cpu", False, None, 1, 0),
+    )
     workers = (gpu, cpu, starts)
     status = WorkerStatus(True, "cuda:0", "bfloat16", "cuda-graphs", {}, 0, ("m",), workers=workers)
     [engine] = [
-        metric for metric in StateCollector(lambda: status, dict).collect() if metric.name == "attentive_engine_info"
+        metric
+        for metric in StateCollector(lambda: status, dict).collect()
+        if metric.name == "attentive_engine_info"
     ]
     labels = ("worker", "device", "engine", "dtype", "kernels", "reason")
-    assert [(*[sample.labels[label] for label in labels], sample.value) for sample in engine.samples] == [
+    assert [
+        (*[sample.labels[label] for label in labels], sample.value) for sample in engine.samples
+    ] == [
         ("0", "cuda:0", "cuda-graphs", "bfloat16", "torch", "No C compiler.", 1),
         ("1", "cpu", "native", "int8", "", "", 1),
         ("2", "cpu", "", "", "", "", 0),
@@ -73,7 +85,13 @@ def failed(message: str) -> logging.LogRecord:
         raise ValueError("user text")
     except ValueError as error:
         return logging.LogRecord(
-            "server.test", logging.ERROR, __file__, 1, message, (), (type(error), error, error.__traceback__)
+            "server.test",
+            logging.ERROR,
+            __file__,
+            1,
+            message,
+            (),
+            (type(error), error, error.__traceback__),
         )
 
 
@@ -102,7 +120,11 @@ def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatte
 def test_the_text_format_ends_with_the_extra_fields_and_the_trace():
     assert TextFormatter().format(record("hello", status=200)).endswith("info    hello status=200")
     token = trace_id.set("4bf9")
-    assert TextFormatter().format(record("hello", status=200)).endswith("hello status=200 trace_id=4bf9")
+    assert (
+        TextFormatter()
+        .format(record("hello", status=200))
+        .endswith("hello status=200 trace_id=4bf9")
+    )
     trace_id.reset(token)
 
 
@@ -119,7 +141,9 @@ def test_the_log_is_text_on_a_terminal(format, terminal, formatter, monkeypatch)
     handlers: list[logging.Handler] = []
     monkeypatch.setattr("sys.stderr", io.StringIO())
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-    monkeypatch.setattr(logging, "basicConfig", lambda **options: handlers.extend(options["handlers"]))
+    monkeypatch.setattr(
+        logging, "basicConfig", lambda **options: handlers.extend(options["handlers"])
+    )
     monkeypatch.setattr(logging, "captureWarnings", lambda capture: None)
     configure_logging("info", format)
     assert type(handlers[0].formatter) is formatter

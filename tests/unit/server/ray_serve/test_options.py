@@ -21,7 +21,9 @@ SERVE_FILE = Path(__file__).parents[4] / "deploy" / "ray" / "serve.yaml"
 
 
 def test_values_of_a_file_become_options() -> None:
-    options = Options.read({"max_replicas": 4, "cpus": 2, "settings": {"key_required": True, "queue_tokens": 1000}})
+    options = Options.read(
+        {"max_replicas": 4, "cpus": 2, "settings": {"key_required": True, "queue_tokens": 1000}}
+    )
     assert (options.min_replicas, options.max_replicas, options.cpus) == (1, 4, 2.0)
     assert options.settings == {"key_required": "true", "queue_tokens": "1000"}
 
@@ -64,7 +66,10 @@ def test_a_secret_is_refused_because_ray_would_store_it(name: str, value: str) -
     with pytest.raises(SettingsError, match=f"ATTENTIVE_{name.upper()}") as refusal:
         Options(settings={name: value})
     assert "hidden" not in str(refusal.value)
-    assert Options(settings={"state": "redis://redis:6379/0"}).replica_settings()["state"] == "redis://redis:6379/0"
+    assert (
+        Options(settings={"state": "redis://redis:6379/0"}).replica_settings()["state"]
+        == "redis://redis:6379/0"
+    )
 
 
 def test_a_replica_has_threads_for_its_cores_and_time_to_finish() -> None:
@@ -76,7 +81,11 @@ def test_a_replica_has_threads_for_its_cores_and_time_to_finish() -> None:
 
 def test_every_setting_but_those_of_the_listener_can_be_given() -> None:
     names = {item.name for item in dataclasses.fields(Settings)} - set(NOT_FOR_REPLICAS)
-    texts = {item.name: str(item.default).lower() for item in dataclasses.fields(Settings) if item.name in names}
+    texts = {
+        item.name: str(item.default).lower()
+        for item in dataclasses.fields(Settings)
+        if item.name in names
+    }
     assert Options(settings=texts).replica_settings().keys() >= names
 
 
@@ -98,7 +107,8 @@ def test_the_file_for_kuberay_is_valid_and_retries_translations() -> None:
         assert f'RAY_SERVE_HAPROXY_RETRY_ON="{variables["RAY_SERVE_HAPROXY_RETRY_ON"]}"' in guide
         assert f"RAY_SERVE_HAPROXY_RETRIES={variables['RAY_SERVE_HAPROXY_RETRIES']} " in guide
         ports = {port["name"] for port in container["ports"]}
-        for probe in ("readinessProbe", "livenessProbe"):  # KubeRay adds its own otherwise, which need wget
+        # KubeRay adds its own otherwise, which need wget
+        for probe in ("readinessProbe", "livenessProbe"):
             assert container[probe]["httpGet"]["port"] in ports
     assert worker["template"]["spec"]["terminationGracePeriodSeconds"] > options.stop_seconds()
 
@@ -110,20 +120,37 @@ def test_the_version_of_ray_is_the_pinned_one() -> None:
 
 
 def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
-    reports = {WAITING_TOKENS: {f"replica-{i}": value for i, value in enumerate(tokens)}} if tokens else {}
-    return SimpleNamespace(aggregated_metrics=reports, current_num_replicas=running, target_num_replicas=target)
+    reports = (
+        {WAITING_TOKENS: {f"replica-{i}": value for i, value in enumerate(tokens)}}
+        if tokens
+        else {}
+    )
+    return SimpleNamespace(
+        aggregated_metrics=reports, current_num_replicas=running, target_num_replicas=target
+    )
 
 
 @pytest.mark.parametrize(
     ("tokens", "running", "replicas"),
-    [((0, 0), 2, 0), ((1000, 3000), 2, 1), ((4000,), 1, 1), ((8000, 8000), 2, 4), ((6000, 2000), 4, 4)],
+    [
+        ((0, 0), 2, 0),
+        ((1000, 3000), 2, 1),
+        ((4000,), 1, 1),
+        ((8000, 8000), 2, 4),
+        ((6000, 2000), 4, 4),
+    ],
 )
-def test_replicas_follow_the_waiting_tokens(tokens: tuple[float, ...], running: int, replicas: float) -> None:
+def test_replicas_follow_the_waiting_tokens(
+    tokens: tuple[float, ...], running: int, replicas: float
+) -> None:
     assert WaitingTokens(4000)(context(*tokens, running=running)) == (replicas, {})
-    assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})  # without a report the number stays
+    # without a report the number stays
+    assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})
 
 
-REPLICA = SimpleNamespace(ip="10.0.0.7", port=30001, instance_id="i", name="SERVE_REPLICA::attentive#Server#abc")
+REPLICA = SimpleNamespace(
+    ip="10.0.0.7", port=30001, instance_id="i", name="SERVE_REPLICA::attentive#Server#abc"
+)
 PROXY = SimpleNamespace(ip="10.0.0.7", port=8000, instance_id="i", name="SERVE_PROXY_ACTOR-def")
 GROUPS = [
     SimpleNamespace(protocol=protocol, app_name=name, route_prefix="/", targets=[target])
@@ -151,12 +178,16 @@ def test_a_deployment_listens_on_this_machine_only_unless_told_otherwise() -> No
 
 
 def test_targets_are_the_replicas_of_the_application() -> None:
-    assert targets(GROUPS, "attentive") == [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}]
+    assert targets(GROUPS, "attentive") == [
+        {"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}
+    ]
 
 
 @pytest.mark.parametrize("groups", [[], GROUPS[3:]])
 def test_proxies_are_no_targets(groups: list[SimpleNamespace]) -> None:
-    with pytest.raises(SettingsError, match=r"'attentive' has no replicas .* RAY_SERVE_ENABLE_HA_PROXY=1"):
+    with pytest.raises(
+        SettingsError, match=r"'attentive' has no replicas .* RAY_SERVE_ENABLE_HA_PROXY=1"
+    ):
         targets(groups, "attentive")
 
 
@@ -170,6 +201,8 @@ def test_without_the_extra_the_error_names_it(
     assert "attentive-server[ray]" in capsys.readouterr().err
 
 
-def test_wrong_options_are_refused_before_a_cluster_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused_before_a_cluster_is_searched(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["ray", "deploy", "--min-replicas", "3"]) == 2
     assert "max_replicas" in capsys.readouterr().err

@@ -23,7 +23,9 @@ async def opened(store: Store) -> AsyncIterator[Store]:
 
 
 @pytest.fixture(params=["file", "memory", "redis"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[Store]]:
+def any_store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[], AbstractAsyncContextManager[Store]]:
     """Returns a function that opens an empty store in the running event loop."""
 
     def start() -> AbstractAsyncContextManager[Store]:

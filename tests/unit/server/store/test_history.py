@@ -1,4 +1,5 @@
-"""The history: its bounds, expired and unknown ids, and a store that fails, in memory, SQLite and Redis."""
+"""The history: its bounds, expired and unknown ids, and a store that fails, in memory, SQLite and
+Redis."""
 
 from __future__ import annotations
 
@@ -45,8 +46,15 @@ async def test_a_record_says_how_it_was_decoded_and_old_ones_are_readable(any_st
     made = record()
     if not old:
         [leg] = made.legs
-        leg.computation, leg.options = "cpu int8 native", DecodingOptions(beam_size=4, shortlist="0123abcd")
-        leg.sentences[0].forced, leg.sentences[0].ended, leg.sentences[0].scores = 2, True, (-0.5, -0.25)
+        leg.computation, leg.options = (
+            "cpu int8 native",
+            DecodingOptions(beam_size=4, shortlist="0123abcd"),
+        )
+        leg.sentences[0].forced, leg.sentences[0].ended, leg.sentences[0].scores = (
+            2,
+            True,
+            (-0.5, -0.25),
+        )
         leg.sentences[0].options = DecodingOptions(masked_heads=(("cross", 0, 1),), max_length=9)
     # Older versions wrote every field that they knew.
     data = encoded(made) if not old else orjson.dumps(made)
@@ -76,7 +84,9 @@ async def test_records_are_bounded_by_number_and_survive_a_restart(any_store, mo
         assert (history.hits, history.misses) == (2, 1)
 
 
-@pytest.mark.parametrize("id", ["", "x", "0" * 25, "8" + "0" * 25, "../../etc/passwd", "0" * 25 + "I", "é" * 26])
+@pytest.mark.parametrize(
+    "id", ["", "x", "0" * 25, "8" + "0" * 25, "../../etc/passwd", "0" * 25 + "I", "é" * 26]
+)
 async def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
     async with opened(SQLiteStore(None)) as store:
         failing(store, monkeypatch)
@@ -84,7 +94,9 @@ async def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
             await History(store, BOUNDS).find(id)
 
 
-async def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_store, monkeypatch):
+async def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(
+    any_store, monkeypatch
+):
     async with any_store() as store:
         history = History(store, Bounds(100, 1_000_000, 60))
         records = [record(f"Text {i}") for i in range(20)]

@@ -24,13 +24,19 @@ HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
 
 def status(client, secret: str | None) -> int:
-    return client.post("/translate", json=HELLO | ({"api_key": secret} if secret else {})).status_code
+    return client.post(
+        "/translate", json=HELLO | ({"api_key": secret} if secret else {})
+    ).status_code
 
 
 @pytest.fixture(params=["folder", "redis"])
 def place(request, tmp_path) -> tuple[str, str]:
     """The flag and the value that name where the keys are."""
-    return ("--data", str(tmp_path)) if request.param == "folder" else ("--state", request.getfixturevalue("redis"))
+    return (
+        ("--data", str(tmp_path))
+        if request.param == "folder"
+        else ("--state", request.getfixturevalue("redis"))
+    )
 
 
 @pytest.fixture
@@ -56,7 +62,9 @@ def test_a_new_key_works_on_all_servers_at_once(start, command):
     for name in ("Ann", "Bob"):
         secret = command("create", name)
         assert [status(client, secret) for client in clients] == [200, 200]
-    assert [status(client, wrong) for client in clients for wrong in ("wrong", secret + "x", None)] == [403] * 6
+    assert [
+        status(client, wrong) for client in clients for wrong in ("wrong", secret + "x", None)
+    ] == [403] * 6
 
 
 def test_a_revoked_key_is_refused_by_all_servers(start, command, place):
@@ -100,7 +108,8 @@ async def test_a_damaged_entry_is_no_key(any_store):
         assert await Keys(store).all() == [key]
 
 
-# -- the data folder ---------------------------------------------------------------------------------------------------
+# -- the data folder
+# --------------------------------------------------------------------------------------------------
 
 
 def test_known_keys_stay_valid_while_the_file_cannot_be_used(serve, keys):
@@ -118,7 +127,8 @@ def test_a_damaged_file_stops_a_start(keys):
         SQLiteStore(keys.folder)
 
 
-# -- Redis -------------------------------------------------------------------------------------------------------------
+# -- Redis
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_keys_of_a_data_folder_are_imported(serve, redis, tmp_path, caplog, capsys):
@@ -135,7 +145,11 @@ def test_the_keys_of_a_data_folder_are_imported(serve, redis, tmp_path, caplog, 
     assert "not used" not in caplog.text
     serve(state=redis, data=tmp_path)
     assert "API keys of the data folder are not used" in caplog.text
-    assert main(["keys", "import", "--data", str(tmp_path)]) == main(["keys", "import", "--state", redis]) == 2
+    assert (
+        main(["keys", "import", "--data", str(tmp_path)])
+        == main(["keys", "import", "--state", redis])
+        == 2
+    )
 
 
 @pytest.mark.slow
@@ -172,7 +186,9 @@ def test_usage_is_kept_over_restarts(serve, tmp_path):
         wait_for(lambda client=client, count=count: used(client) == 5 * count)
 
 
-async def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store, monkeypatch):
+async def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(
+    any_store, monkeypatch
+):
     """Quotas let pass meanwhile, and count what has passed."""
 
     async def fail(*_: object) -> None:
@@ -213,5 +229,8 @@ async def test_counts_of_earlier_months_are_forgotten(any_store, monkeypatch):
             monkeypatch.setattr("time.time", lambda day=day: 1e9 + 86_400 * day)
             await usage.spend(limited, 1)
             await usage.flush()
-        assert set(await store.read_all("usage")) == {"ab", *[quota.record for quota in quotas_of(limited)]}
+        assert set(await store.read_all("usage")) == {
+            "ab",
+            *[quota.record for quota in quotas_of(limited)],
+        }
         assert await usage.read("ab") == 4

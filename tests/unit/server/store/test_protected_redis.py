@@ -18,8 +18,17 @@ from tests.unit.server.conftest import running_redis
 
 pytestmark = pytest.mark.usefixtures("patient")
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-GLOSSARY = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "Hello\tServus", "entries_format": "tsv"}
-DOCUMENT = {"files": {"file": ("a.txt", b"Hello")}, "data": {"source_lang": "EN", "target_lang": "DE"}}
+GLOSSARY = {
+    "name": "x",
+    "source_lang": "EN",
+    "target_lang": "DE",
+    "entries": "Hello\tServus",
+    "entries_format": "tsv",
+}
+DOCUMENT = {
+    "files": {"file": ("a.txt", b"Hello")},
+    "data": {"source_lang": "EN", "target_lang": "DE"},
+}
 
 
 def use_everything(first: TestClient, second: TestClient, secret: str) -> None:
@@ -44,7 +53,9 @@ def test_the_documented_user_of_redis_may_do_all_that_servers_do(serve, tmp_path
     found = re.search(r"^ *user attentive on (.*)$", text, re.MULTILINE)
     assert found
     acl = tmp_path / "users.acl"
-    acl.write_text(f"user default off\nuser attentive on {found[1].replace('>PASSWORD', '>hunter2')}\n")
+    acl.write_text(
+        f"user default off\nuser attentive on {found[1].replace('>PASSWORD', '>hunter2')}\n"
+    )
     port = free_port()
     url = f"redis://attentive:hunter2@127.0.0.1:{port}"
     with running_redis(tmp_path, port, "--aclfile", str(acl)):
@@ -61,11 +72,29 @@ def test_the_documented_user_of_redis_may_do_all_that_servers_do(serve, tmp_path
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_redis_with_tls(serve, tmp_path):
     certificate, key = tmp_path / "ca.pem", tmp_path / "key.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
     make += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run([*make, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    subprocess.run(
+        [*make, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
     port, tls = free_port(), free_port()
-    files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(certificate)]
+    files = [
+        "--tls-cert-file",
+        str(certificate),
+        "--tls-key-file",
+        str(key),
+        "--tls-ca-cert-file",
+        str(certificate),
+    ]
     options = [*files, "--tls-port", str(tls), "--tls-auth-clients", "no"]
     with running_redis(tmp_path, port, *options):
         trusted = serve(state=f"rediss://localhost:{tls}?ssl_ca_certs={Path(certificate)}")

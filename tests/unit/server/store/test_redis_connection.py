@@ -1,4 +1,5 @@
-"""The connection to Redis: an outage delays few operations and ends by itself, and nothing secret is logged."""
+"""The connection to Redis: an outage delays few operations and ends by itself, and nothing secret
+is logged."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Accepts connections and never answers, like a stopped Redis. Yields its address and what it received."""
+    """Accepts connections and never answers, like a stopped Redis. Yields its address and what it
+    received."""
     received: list[bytes] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,7 +91,9 @@ async def test_the_log_has_no_password(caplog):
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.parametrize(("error", "logged"), [(gaierror(-2, "Name or service not known"), 0), (KeyError("x"), 1)])
+@pytest.mark.parametrize(
+    ("error", "logged"), [(gaierror(-2, "Name or service not known"), 0), (KeyError("x"), 1)]
+)
 def test_a_name_that_is_not_found_in_time_is_logged_once(caplog, error, logged):
     connect("redis://nowhere.invalid")
     logging.getLogger("asyncio").error("Future exception was never retrieved", exc_info=error)
@@ -110,5 +114,7 @@ REFUSED = "Error 111 connecting to redis:6379. Connection refused."
         (InvalidResponse("Protocol Error: b'a text'"), "InvalidResponse: Protocol"),
     ],
 )
-def test_the_log_says_why_redis_does_not_answer_and_has_no_text(error: Exception, logged: str) -> None:
+def test_the_log_says_why_redis_does_not_answer_and_has_no_text(
+    error: Exception, logged: str
+) -> None:
     assert reason(error) == logged

@@ -1,4 +1,5 @@
-"""The stores: SQLite and Redis, the setting that chooses, data of version 0.1, and two servers with one store."""
+"""The stores: SQLite and Redis, the setting that chooses, data of version 0.1, and two servers with
+one store."""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ async def kept(store: Store, names: str) -> str:
 
 async def test_records_of_a_table_are_written_read_and_deleted(any_store):
     async with any_store() as store:
-        assert (await store.read("t", "a"), await store.read_all("t"), await store.version("t")) == (None, {}, "")
+        assert (
+            await store.read("t", "a"),
+            await store.read_all("t"),
+            await store.version("t"),
+        ) == (None, {}, "")
         assert await store.write({"t": {"a": b"1", "b": b"2"}, "other": {"a": b"3"}})
         assert await store.read_all("t") == {"a": b"1", "b": b"2"}
         first = await store.version("t")
@@ -57,7 +62,8 @@ async def test_records_of_a_table_are_written_read_and_deleted(any_store):
 
 
 async def test_a_renewed_record_outlives_the_one_before_it(any_store):
-    """Also where the next record removes the oldest, and where the one before has expired and was not removed yet."""
+    """Also where the next record removes the oldest, and where the one before has expired and was
+    not removed yet."""
     async with any_store() as store:
         await store.add("history", [("a", b"1"), ("b", b"1")], Bounds(2, MANY, 60))
         await store.add("history", [("a", b"22")], Bounds(2, MANY, 60))
@@ -82,7 +88,9 @@ async def test_a_write_over_an_older_version_changes_nothing(any_store):
         version = await store.version("t")
         assert not await store.write({"t": {"a": b"2"}, "u": {"a": b"2"}}, {"t": ""})
         assert await store.read("t", "a") == b"1" and await store.read("u", "a") is None
-        outcomes = await asyncio.gather(*[store.write({"t": {"a": b"%d" % i}}, {"t": version}) for i in range(5)])
+        outcomes = await asyncio.gather(
+            *[store.write({"t": {"a": b"%d" % i}}, {"t": version}) for i in range(5)]
+        )
         assert outcomes.count(True) == 1
 
 
@@ -103,7 +111,9 @@ async def test_a_collection_is_bounded_by_number(any_store):
 async def test_a_collection_is_bounded_by_bytes(any_store):
     async with any_store() as store:
         for names in ("ab", "c", "defghijklmnop"):
-            await store.add("history", ids(names), Bounds(MANY, 1_400 if store.shared else 4_000, 60))
+            await store.add(
+                "history", ids(names), Bounds(MANY, 1_400 if store.shared else 4_000, 60)
+            )
         newest = await kept(store, "abcdefghijklmnop")
         assert 2 <= len(newest) < 16 and "abcdefghijklmnop".endswith(newest)
 
@@ -136,7 +146,8 @@ async def test_a_task_that_fails_does_not_end_the_others(any_store, monkeypatch)
             await counted.acquire()
 
 
-# -- SQLite ------------------------------------------------------------------------------------------------------------
+# -- SQLite
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_the_file_stays_within_the_bytes_of_a_collection(tmp_path: Path):
@@ -218,7 +229,9 @@ def test_data_of_another_user_names_owner_mode_and_remedy():
 def test_data_on_a_read_only_mount_names_the_mount(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
-    assert sqlite.whose(tmp_path) == f" {tmp_path} is mounted read-only: mount it with write access."
+    assert (
+        sqlite.whose(tmp_path) == f" {tmp_path} is mounted read-only: mount it with write access."
+    )
 
 
 def test_values():
@@ -228,7 +241,14 @@ def test_values():
 
 @pytest.mark.parametrize(
     "value",
-    ["sqlite", "memory", "nonsense://:hunter2@x", "redis://:hunter2@x:port", "redis://:hunter2@x/?db=x", "hunter2"],
+    [
+        "sqlite",
+        "memory",
+        "nonsense://:hunter2@x",
+        "redis://:hunter2@x:port",
+        "redis://:hunter2@x/?db=x",
+        "hunter2",
+    ],
 )
 def test_other_values_are_refused(value):
     with pytest.raises(SettingsError, match=r"^--state \(ATTENTIVE_STATE\)") as error:
@@ -242,8 +262,15 @@ def test_the_file_is_readable_by_its_owner_only(tmp_path):
 
 
 OLD = ROOT / "tests" / "fixtures" / "data_folder_0_1"
-SECRET, REVOKED = "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM", "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs"
-KEY, PRODUCTS, SHARED = "731f9244", "5aab847341e6a37dd750d1a987c1fd68", "4595faf7fc5902bbf2ee3d658a4cf03d"
+SECRET, REVOKED = (
+    "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM",
+    "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs",
+)
+KEY, PRODUCTS, SHARED = (
+    "731f9244",
+    "5aab847341e6a37dd750d1a987c1fd68",
+    "4595faf7fc5902bbf2ee3d658a4cf03d",
+)
 
 
 @pytest.fixture
@@ -262,7 +289,12 @@ async def test_an_old_folder_is_read(folder):
         store = SQLiteStore(folder)
         keys = Keys(store)
         key = await keys.find(SECRET)
-        assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
+        assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (
+            KEY,
+            "team",
+            60,
+            2.0,
+        )
         assert await keys.find(REVOKED) is None
         assert [each.remembered for each in await keys.all()] == [True, False]
         usage = Usage(store)
@@ -272,7 +304,9 @@ async def test_an_old_folder_is_read(folder):
         expected = Dictionary("en", "de", {"cat": "Mieze", "a, b": 'Ä "x"'})
         assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
         assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
-        assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
+        assert [
+            entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries
+        ] == ["toutou"]
         await store.stop()
     assert {"keys.json", "usage.sqlite3"} < {file.name for file in folder.iterdir()}
 
@@ -300,7 +334,13 @@ def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(fo
 
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-GLOSSARY = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "Hello\tServus", "entries_format": "tsv"}
+GLOSSARY = {
+    "name": "x",
+    "source_lang": "EN",
+    "target_lang": "DE",
+    "entries": "Hello\tServus",
+    "entries_format": "tsv",
+}
 
 
 def state_of(client: TestClient) -> RedisStore:
@@ -340,7 +380,10 @@ def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
         assert metric(client, "attentive_state_errors_total") >= FAILURES
 
     def works(client: TestClient) -> Callable[[], bool]:
-        return lambda: answers(client) == [410, 200, 200, 201, 404, 200] and metric(client, "attentive_state_up") == 1
+        return lambda: (
+            answers(client) == [410, 200, 200, 201, 404, 200]
+            and metric(client, "attentive_state_up") == 1
+        )
 
     for client in servers:
         check_outage(client)

@@ -26,10 +26,16 @@ from server.text.tagged import Code, Tagged
 from tests.support.texts.matched import matches
 
 KEPT = "A4 1998 notes.txt https://example.org/a?b=c#d me@example.org 😀 👩‍👩‍👧 🇩🇪 www.example.org →".split()
-parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
+parts = st.lists(
+    st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12
+)
 
 
-@given(parts.map("".join) | st.text("aB4_-.@/ \u0663", max_size=50) | st.text("a.", min_size=38, max_size=44))
+@given(
+    parts.map("".join)
+    | st.text("aB4_-.@/ \u0663", max_size=50)
+    | st.text("a.", min_size=38, max_size=44)
+)
 def test_the_fast_test_for_names_has_no_false_negatives(text):
     found = list(exact_tokens(text))
     with pytest.MonkeyPatch.context() as patch:
@@ -41,7 +47,9 @@ def test_the_fast_test_for_names_has_no_false_negatives(text):
 @given(parts.map("".join) | st.text(max_size=60))
 def test_masking_and_restoring_is_the_identity(text):
     spans = without_overlaps([*matches(text), *exact_tokens(text)])
-    codes = [Code(span.start, span.end, kind="x", equiv=text[span.start : span.end]) for span in spans]
+    codes = [
+        Code(span.start, span.end, kind="x", equiv=text[span.start : span.end]) for span in spans
+    ]
     tagged = Tagged(text.strip(), tuple([code for code in codes if code.end <= len(text.strip())]))
     tagged = tagged if text == text.strip() else Tagged(text.strip())
     reading = masked(tagged, {})
@@ -50,7 +58,9 @@ def test_masking_and_restoring_is_the_identity(text):
 
 def test_no_span_is_in_a_contracted_word():
     tagged = plain.scan(Tagged("I <3 this"))
-    assert finish(tagged, masked(tagged, {}), "C'est cela", [((0, 1), (0, 1))]).text == "C'est <3 cela"
+    assert (
+        finish(tagged, masked(tagged, {}), "C'est cela", [((0, 1), (0, 1))]).text == "C'est <3 cela"
+    )
 
 
 @pytest.mark.parametrize("written", ["\\'", "''"])
@@ -80,7 +90,10 @@ def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written
         ("3 < 4 and a.b", ["3 < 4"]),
         ("10 km² of CO₂, 2¼ cups and x₁", ["km²", "CO₂", "2¼", "x₁"]),
         ("the house¹ is old", ["¹"]),
-        ("SW1A 1AA (1:1), 10.1000/xyz-1; 2.0.0-rc.1!", ["SW1A 1AA", "1:1", "10.1000/xyz-1", "2.0.0-rc.1"]),
+        (
+            "SW1A 1AA (1:1), 10.1000/xyz-1; 2.0.0-rc.1!",
+            ["SW1A 1AA", "1:1", "10.1000/xyz-1", "2.0.0-rc.1"],
+        ),
         ("00:1A:2B at 10:30, 100m or 3.5µg", ["00:1A:2B", "10:30", "100m", "3.5µg"]),
         ("a 20-year-old, mid-1990s, 6pm, US$5m, 1.234.567 and 10-20", []),
         ("Louis XIV, siglo XIX, Ⅷ, CV and CIVIC", ["XIV", "Ⅷ"]),
@@ -90,7 +103,10 @@ def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written
         ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
         ("in the 90+3' or 45', 5'10\" tall: 'rock 'n' roll'", ["90+3", "5'10\""]),
         ("in the 90+3' or 45', it's 27\" wide", ["90+3'", "45'", '27"']),
-        ("fooBar, f(x²), student(s), items[0] of C++ in .profile", ["fooBar", "f(x²)", "items[0]", "C++", ".profile"]),
+        (
+            "fooBar, f(x²), student(s), items[0] of C++ in .profile",
+            ["fooBar", "f(x²)", "items[0]", "C++", ".profile"],
+        ),
         ("if x != y, a && b (p = 0.03): I & you", ["x != y", "a && b", "p = 0.03"]),
         ("127.0.0.1 - - and ⌘+C - so....", ["127.0.0.1 - -", "⌘+C", "...."]),
         ("drwxr-xr-x and -rw-r--r-- of an x-ray", ["drwxr-xr-x", "-rw-r--r--"]),
@@ -110,8 +126,10 @@ def test_do_not_translate_spans_are_found(text, expected):
 
 
 EXACT = (
-    "A4|7x|10s|3h|45min|5x9|12V|3.5kg|120 km/h|5 °C|(15)|[7]|[a][b]|2.4.1|2024-05-17|7:45|3/4|AX-200/B|H2O|x²|±|→|€|10€|C++"
-    "|GB29 NWBK 6016 1331|+49 (30) 123-4567|+33 1 42 68 53 00|SN 1987A|x != y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
+    "A4|7x|10s|3h|45min|5x9|12V|3.5kg|120 km/h|5 "
+    "°C|(15)|[7]|[a][b]|2.4.1|2024-05-17|7:45|3/4|AX-200/B|H2O|x²|±|→|€|10€|C++"
+    "|GB29 NWBK 6016 1331|+49 (30) 123-4567|+33 1 42 68 53 00|SN 1987A|x != "
+    "y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
 )
 WORDS = "old house and two small dogs see one garden by night".split()
 
@@ -121,7 +139,11 @@ def test_a_text_has_its_own_tokens(text):
     assert lost_tokens(text, text) is None and not lost_numbers(text, text)
 
 
-@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.sampled_from(EXACT.split("|")), st.integers(0, 6))
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6),
+    st.sampled_from(EXACT.split("|")),
+    st.integers(0, 6),
+)
 def test_what_is_lost_or_doubled_is_named(words, token, place):
     text = " ".join([*words[:place], token, *words[place:]])
     rest = [word[::-1] for word in words]
@@ -217,7 +239,11 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
 @pytest.mark.parametrize(
     ("text", "target", "expected"),
     [
-        ("They won 4–2 with fooBar.", "Sie gewannen 4-2 mit FooBar.", "Sie gewannen 4–2 mit fooBar."),
+        (
+            "They won 4–2 with fooBar.",
+            "Sie gewannen 4-2 mit FooBar.",
+            "Sie gewannen 4–2 mit fooBar.",
+        ),
         ("It is €1,999.99.", "Es ist €1.999,99.", None),
         ("250 ml of $99,00|$4.99", "250 Ml von $99.00|$4,99", "250 ml von $99,00|$4.99"),
         ("𝓗𝓮𝓵𝓵𝓸 is written by hand.", "𝓗𝓮𝓵𝓵𝓸 wird von Hand geschrieben.", None),
@@ -229,7 +255,10 @@ def test_codes_and_versions_are_spelled_as_in_the_source(text, target, expected)
 
 
 def test_acronyms_are_words_in_capitals():
-    assert [(span.start, span.end) for span in words("A CVE of the EU4 is Xy", capitals=True)] == [(2, 5), (13, 16)]
+    assert [(span.start, span.end) for span in words("A CVE of the EU4 is Xy", capitals=True)] == [
+        (2, 5),
+        (13, 16),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -249,15 +278,25 @@ def test_phrases_in_capitals_are_recognized(text, pieces, expected):
 @pytest.mark.parametrize("kept", KEPT)
 def test_every_translation_contains_the_span(client, sentence, kept):
     text = sentence.format(kept, kept)
-    answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
+    answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()[
+        "translatedText"
+    ]
     assert answer.count(kept) == text.count(kept)
     assert sorted(answer) == sorted(text)
 
 
 def test_capitals_are_translated_in_sentence_case_and_written_in_capitals(client, engine):
-    asked = {"q": "WHERE IS IT? https://example.org/Path", "source": "en", "target": "de", "details": True}
+    asked = {
+        "q": "WHERE IS IT? https://example.org/Path",
+        "source": "en",
+        "target": "de",
+        "details": True,
+    }
     answer = client.post("/translate", json=asked).json()
-    assert "TI SI EREHW" in answer["translatedText"] and "https://example.org/Path" in answer["translatedText"]
+    assert (
+        "TI SI EREHW" in answer["translatedText"]
+        and "https://example.org/Path" in answer["translatedText"]
+    )
     [[first, *_]] = answer["details"]["sentences"]
     assert first["source"].startswith("WHERE")
 
@@ -266,13 +305,17 @@ def test_attention_shows_the_text_that_the_model_read(client):
     asked = {"q": "Look 😀 here https://example.org now", "source": "en", "target": "de"}
     id = client.post("/translate", json=asked).json()["id"]
     found = client.get("/attention", params={"id": id}).json()
-    assert found["source"]["text"] == "Look 😀 here now" or found["source"]["text"] == "Look here now"
+    assert (
+        found["source"]["text"] == "Look 😀 here now" or found["source"]["text"] == "Look here now"
+    )
     assert len(found["cross"][0][0][0]) == len(found["source"]["pieces"])
 
 
 def test_each_sentence_with_markup_is_aligned_once(client, engine):
     texts = [f"one <b>two</b> three {'x' * i} <i>four</i> five" for i in range(40)]
-    answer = client.post("/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"})
+    answer = client.post(
+        "/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"}
+    )
     assert answer.status_code == 200 and len(engine.attended) == 40
 
 
@@ -283,8 +326,16 @@ def test_each_sentence_with_markup_is_aligned_once(client, engine):
         ("It starts at 2:30 pm.", "Es beginnt um 14.30 Uhr.", "Es beginnt um 15.30 Uhr."),
         ("It closes at 19:00.", "Cierra a las 7 de la tarde.", "Cierra a las 8 de la tarde."),
         ("Il part à 9 h 05.", "It leaves at 9:05 a.m.", "It leaves at 9:50 a.m."),
-        ("It cost $2.3 billion in 2008.", "Costó 2300 millones en 2008.", "Costó 230 millones en 2008."),
-        ("It has 54 million users.", "Es hat 54 Millionen Nutzer.", "Es hat 54 54 Millionen Nutzer."),
+        (
+            "It cost $2.3 billion in 2008.",
+            "Costó 2300 millones en 2008.",
+            "Costó 230 millones en 2008.",
+        ),
+        (
+            "It has 54 million users.",
+            "Es hat 54 Millionen Nutzer.",
+            "Es hat 54 54 Millionen Nutzer.",
+        ),
         ("Il y a 12 000 places.", "There are 12 thousand seats.", "There are 13 thousand seats."),
         ("500,000 finds", "500 mil hallazgos", "510 mil hallazgos"),
         ("Les films des années 60", "films of the 1960s", "films of the 1970s"),
@@ -303,4 +354,6 @@ def test_digits_may_be_written_otherwise(source, same, other):
 @pytest.mark.parametrize("token", ["C++", "a_b", "x^2", "F#"])
 def test_a_sign_that_is_lost_is_masked_with_its_token(token):
     text = f"{token} and more"
-    assert [text[each.start : each.end] for each in lost_tokens(text, f"{token} + _ # ^ und mehr") or ()] == [token]
+    assert [
+        text[each.start : each.end] for each in lost_tokens(text, f"{token} + _ # ^ und mehr") or ()
+    ] == [token]

@@ -1,7 +1,9 @@
-"""Texts of every syntax, as a hostile model translates them: each code is written once, byte for byte, pairs are nested, what is
-written is well-formed, and nothing is written that neither the source nor the model has.
+"""Texts of every syntax, as a hostile model translates them: each code is written once, byte for
+byte, pairs are nested, what is written is well-formed, and nothing is written that neither the
+source nor the model has.
 
-`HOSTILE_TEXTS` is the number of texts and `HOSTILE_SEED` the first of their seeds; `make fuzz` has more of them."""
+`HOSTILE_TEXTS` is the number of texts and `HOSTILE_SEED` the first of their seeds; `make fuzz` has
+more of them."""
 
 from __future__ import annotations
 
@@ -22,35 +24,59 @@ from server.text import finishing
 from server.translation.preparation import prepare
 from server.translation.types import TranslationRequest
 from tests.support.engine.hostile_engine import NAMED, SYMBOLS, HostileEngine, HostileTokenizer
-from tests.support.texts.hostile_checks import CATALOGS, GLOSSARY, KEPT, HostileTranslation, written_faults
+from tests.support.texts.hostile_checks import (
+    CATALOGS,
+    GLOSSARY,
+    KEPT,
+    HostileTranslation,
+    written_faults,
+)
 from tests.support.texts.tagged_texts import TaggedTexts
 
-TEXTS, SEED = int(os.environ.get("HOSTILE_TEXTS", "10000")), int(os.environ.get("HOSTILE_SEED", "48"))
+TEXTS, SEED = (
+    int(os.environ.get("HOSTILE_TEXTS", "10000")),
+    int(os.environ.get("HOSTILE_SEED", "48")),
+)
 SERVED = max(100, TEXTS // 50)
 EXACT = (
-    "4x4", "(15)", "A4", "12.50", "3.10", "house[15]", "7:45", "C++", "+49 30 123456", "a_b", "150 ml", "5 ft 10 in", "2 l",
+    "4x4", "(15)", "A4", "12.50", "3.10", "house[15]", "7:45", "C++", "+49 30 123456", "a_b", "150 "
+                                                                                              "ml", "5 ft 10 in", "2 l",
 )  # fmt: skip
 """Exact tokens, which a hostile model loses and doubles."""
 RULES = {
-    "atomic: a code replaces its stand-in": ("max(done, event.at + event.stand_in)", "max(done, event.at)"),
-    "once: what the model wrote is not placed again": ("number in present or number in closed", "number in closed"),
+    "atomic: a code replaces its stand-in": (
+        "max(done, event.at + event.stand_in)",
+        "max(done, event.at)",
+    ),
+    "once: what the model wrote is not placed again": (
+        "number in present or number in closed",
+        "number in closed",
+    ),
     "once: what the model dropped is placed": (
         "number in present or number in closed",
         "code.word or number in closed",
     ),
     "once: a second stand-in is taken out": ("if match.span() not in taken]", "if False]"),
-    "once: a symbol that was not read is taken out": ("if match[0] not in reading.text]", "if False]"),
+    "once: a symbol that was not read is taken out": (
+        "if match[0] not in reading.text]",
+        "if False]",
+    ),
     "nested: an element keeps those within it": ("element.order < last.end", "False"),
     "ordered: an end comes before a later start": (
         "max(low, min(span[0], limit))",
         "max(done, min(span[0], end))",
     ),
-    "ordered: elements at one place keep their order": ("(part[2][0], part[0].order)", "(part[2][0], -part[0].order)"),
+    "ordered: elements at one place keep their order": (
+        "(part[2][0], part[0].order)",
+        "(part[2][0], -part[0].order)",
+    ),
 }
 """The rules of `finishing`, and how each of them is removed."""
 
 
-def faults(texts: int, seed: int, module: ModuleType = finishing, kinds: Counter[str] | None = None) -> list[str]:
+def faults(
+    texts: int, seed: int, module: ModuleType = finishing, kinds: Counter[str] | None = None
+) -> list[str]:
     """Returns the first faults in some texts, and counts their codes in `kinds`."""
     generated = TaggedTexts(seed)
     counted = Counter() if kinds is None else kinds
@@ -60,7 +86,8 @@ def faults(texts: int, seed: int, module: ModuleType = finishing, kinds: Counter
         counted.update([kind for kind, _ in text.marks])
         try:
             found += [
-                f"{seed}/{number} {text.text!r}: {fault}" for fault in HostileTranslation(text, number, 1, module).run()
+                f"{seed}/{number} {text.text!r}: {fault}"
+                for fault in HostileTranslation(text, number, 1, module).run()
             ]
         except Exception as error:
             raise AssertionError(f"seed {seed}, text {number}: {text.text!r}") from error
@@ -121,6 +148,11 @@ async def test_translator(tokenizer: HostileTokenizer) -> None:
                 [alone] = await services.translator.translate(request)
                 assert alone.text == translation.text, (SEED, number, text.text)
             kept = "".join(exact.removeprefix("house").split())  # 5ml is 5 ml
-            assert kept in "".join(translation.text.split()), (SEED, number, text.text, translation.text)
+            assert kept in "".join(translation.text.split()), (
+                SEED,
+                number,
+                text.text,
+                translation.text,
+            )
     finally:
         await services.stop()

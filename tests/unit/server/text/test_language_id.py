@@ -1,4 +1,5 @@
-"""Language detection: short texts with what the request says about them, unsure texts, languages that are not served."""
+"""Language detection: short texts with what the request says about them, unsure texts, languages
+that are not served."""
 
 from __future__ import annotations
 
@@ -103,7 +104,9 @@ de: Der Ausschuss wird die Ergebnisse der Untersuchung noch vor Ende des Monats 
 fr: La commission publiera les résultats de l'enquête avant la fin du mois, à Szczecin et à Łódź.
 es: La comisión publicará los resultados de la investigación antes del fin de mes.
 """
-CONFUSED = [frozenset(group.split()) for group in ("da nb nn sv", "bs hr sr", "id ms", "cs sk", "zh ja")]
+CONFUSED = [
+    frozenset(group.split()) for group in ("da nb nn sv", "bs hr sr", "id ms", "cs sk", "zh ja")
+]
 """Languages that short texts do not tell apart."""
 
 
@@ -142,7 +145,9 @@ def test_a_greeting_is_in_its_language_alone_repeated_and_with_every_target(dete
     for target in ("", "de", "en", "es", "fr"):
         for text in greetings:
             assert detector.detect(text, target)[0].language == language, (text, target)
-        assert {guesses[0].language for guesses in detector.detect_all(greetings, target)} == {language}
+        assert {guesses[0].language for guesses in detector.detect_all(greetings, target)} == {
+            language
+        }
 
 
 @pytest.mark.parametrize("text", ["Hello.", "Cancel", "1234", "Wo ist der Hund?"])
@@ -159,7 +164,12 @@ def test_the_other_texts_decide_for_every_language(detector):
     assert [guesses[0].language for guesses in detector.detect_all(spanish)] == ["es"] * 4
     german = ["Start", "Abbrechen", "Datei speichern", "Die Datei fehlt."]
     assert [guesses[0].language for guesses in detector.detect_all(german, "en")] == ["de"] * 4
-    italian = ["Modifica", "Salva le modifiche", "Elimina il file", "Non è stato possibile aprire il file."]
+    italian = [
+        "Modifica",
+        "Salva le modifiche",
+        "Elimina il file",
+        "Non è stato possibile aprire il file.",
+    ]
     assert [guesses[0].language for guesses in detector.detect_all(italian)] == ["it"] * 4
 
 
@@ -169,7 +179,9 @@ def test_a_text_without_letters_says_nothing_about_the_others(detector, other):
 
 
 def test_a_clear_text_overrides_what_the_request_says(detector):
-    found = detector.detect_all([*ENGLISH, "Die Datei konnte nicht geöffnet werden."], "en", ("es",))
+    found = detector.detect_all(
+        [*ENGLISH, "Die Datei konnte nicht geöffnet werden."], "en", ("es",)
+    )
     assert [guesses[0].language for guesses in found] == ["en", "en", "en", "de"]
     found = detector.detect_all(["Where is the dog?", "Wo ist der Hund?"], "fr")
     assert [guesses[0].language for guesses in found] == ["en", "de"]
@@ -177,8 +189,15 @@ def test_a_clear_text_overrides_what_the_request_says(detector):
 
 def test_an_unsure_language_has_a_low_confidence_and_alternatives():
     best = LanguageDetector(("de", "en", "nl")).detect("Hotel")[0]
-    assert best.confidence < 60 and {best.language, *(one.language for one in best.alternatives)} >= {"de", "en"}
-    assert not LanguageDetector(("de", "en")).detect("The station is behind the old church.")[0].alternatives
+    assert best.confidence < 60 and {
+        best.language,
+        *(one.language for one in best.alternatives),
+    } >= {"de", "en"}
+    assert (
+        not LanguageDetector(("de", "en"))
+        .detect("The station is behind the old church.")[0]
+        .alternatives
+    )
 
 
 @pytest.mark.parametrize(("text", "language"), listed(SERVED))
@@ -193,7 +212,8 @@ def test_a_long_text_is_not_doubted(detector, text, language):
 
 
 @pytest.mark.parametrize(
-    "text", ["Hotel", "Menu", "Taxi", "Restaurant", "OK", "Bus", "Radio", "Film", "Internet", "Video"]
+    "text",
+    ["Hotel", "Menu", "Taxi", "Restaurant", "OK", "Bus", "Radio", "Film", "Internet", "Video"],
 )
 def test_a_word_of_many_languages_is_translated(detector, text):
     for target in ("", "de", "en", "es", "fr"):
@@ -202,8 +222,9 @@ def test_a_word_of_many_languages_is_translated(detector, text):
 
 def test_two_words_of_many_languages_are_translated(detector):
     words = (
-        "Hotel Restaurant Taxi Bar Radio Film Video Internet Bus Park Museum Menu Photo Format Profil Plan Text".split()
-    )
+        "Hotel Restaurant Taxi Bar Radio Film Video Internet Bus Park Museum Menu Photo Format "
+        "Profil Plan Text"
+    ).split()
     pairs = [f"{first} {second}" for first in words for second in words if first != second]
     copied = [
         (pair, target)
@@ -219,13 +240,23 @@ def test_two_words_of_many_languages_are_translated(detector):
     [
         (
             "en",
-            "Cancel|Settings|Save file|Log in|Sign up|Undo|Print preview|Cart|Checkout|Forgot password|Terms of use",
+            "Cancel|Settings|Save file|Log in|Sign up|Undo|Print preview|Cart|Checkout|Forgot "
+            "password|Terms of use",
         ),
-        ("de", "Abbrechen|Einstellungen|Datei speichern|Anmelden|Hilfe|Bearbeiten|Warenkorb|Bahnhof|Konto|Über uns"),
-        ("fr", "Annuler|Paramètres|Enregistrer le fichier|Connexion|Gare|Aide|Panier|Mot de passe|Plein écran|Accueil"),
+        (
+            "de",
+            "Abbrechen|Einstellungen|Datei "
+            "speichern|Anmelden|Hilfe|Bearbeiten|Warenkorb|Bahnhof|Konto|Über uns",
+        ),
+        (
+            "fr",
+            "Annuler|Paramètres|Enregistrer le fichier|Connexion|Gare|Aide|Panier|Mot de "
+            "passe|Plein écran|Accueil",
+        ),
         (
             "es",
-            "Cancelar|Ajustes|Guardar archivo|Iniciar sesión|Ayuda|Carrito|Contraseña|Agotado|Ver|Pantalla completa",
+            "Cancelar|Ajustes|Guardar archivo|Iniciar "
+            "sesión|Ayuda|Carrito|Contraseña|Agotado|Ver|Pantalla completa",
         ),
     ],
 )
@@ -238,7 +269,9 @@ def test_labels_of_user_interfaces_are_translated(detector, language, labels):
 def test_few_short_texts_of_no_served_language_are_claimed_for_a_served_one(detector):
     texts = [(text, language) for text, language in listed(UNSERVED) if " " in text]
     found = [detector.detect(text)[0].language for text, _ in texts]
-    claimed = [text for (text, _), best in zip(texts, found, strict=True) if best in detector.languages]
+    claimed = [
+        text for (text, _), best in zip(texts, found, strict=True) if best in detector.languages
+    ]
     assert len(texts) > 100 and len(claimed) <= 0.06 * len(texts), claimed
     wrong = [
         (text, best)
@@ -288,14 +321,20 @@ def test_a_served_code_with_an_alias_or_a_region_is_detected(code, text):
     assert LanguageDetector(("en", code)).detect(text)[0].language == code
 
 
-def test_languages_that_the_classifier_does_not_know_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_languages_that_the_classifier_does_not_know_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     detector = LanguageDetector(["en", "ace-Arab", "nus"])
     with caplog.at_level(logging.WARNING):
         detector.load()
     assert [record.getMessage() for record in caplog.records] == [
         "languages that source=auto cannot detect: ace-Arab, nus"
     ]
-    assert {guess.language for guess in detector.detect("The house is small.")} == {"en", "ace-Arab", "nus"}
+    assert {guess.language for guess in detector.detect("The house is small.")} == {
+        "en",
+        "ace-Arab",
+        "nus",
+    }
 
 
 def test_every_language_of_the_classifier_can_be_served():
@@ -310,17 +349,33 @@ def test_every_language_of_the_classifier_can_be_served():
         assert scripts & scripts_of(language), (language, scripts)
 
 
-@pytest.mark.parametrize("text", ["\x00\x01", "a" * 100_000, "__label__de the house", "\ud800", "é" * 9, "e\u0301" * 9])
+@pytest.mark.parametrize(
+    "text", ["\x00\x01", "a" * 100_000, "__label__de the house", "\ud800", "é" * 9, "e\u0301" * 9]
+)
 def test_hostile_texts_are_answered(detector, text):
     assert detector.detect(text)[0].language
     assert detector.other_language(text, "en") != "en"
 
 
 def test_a_certain_text_in_another_language(detector):
-    assert detector.other_language("Der Ausschuss wird die Ergebnisse der Untersuchung veröffentlichen.", "en") == "de"
-    assert detector.other_language("La commissione pubblicherà i risultati dell'inchiesta.", "en") == "it"
-    assert detector.other_language("The committee will publish the results of the inquiry.", "en") is None
-    assert detector.other_language("The committee will publish the results of the inquiry.", "nus") is None
+    assert (
+        detector.other_language(
+            "Der Ausschuss wird die Ergebnisse der Untersuchung veröffentlichen.", "en"
+        )
+        == "de"
+    )
+    assert (
+        detector.other_language("La commissione pubblicherà i risultati dell'inchiesta.", "en")
+        == "it"
+    )
+    assert (
+        detector.other_language("The committee will publish the results of the inquiry.", "en")
+        is None
+    )
+    assert (
+        detector.other_language("The committee will publish the results of the inquiry.", "nus")
+        is None
+    )
 
 
 def test_threads_get_the_same_answers(detector):

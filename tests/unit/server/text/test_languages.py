@@ -27,5 +27,7 @@ from server.text.tagged import Tagged
         ("", "en", False),
     ],
 )
-def test_a_text_is_translatable_if_it_has_letters_of_the_language_outside_addresses(text, language, expected):
+def test_a_text_is_translatable_if_it_has_letters_of_the_language_outside_addresses(
+    text, language, expected
+):
     assert has_letters(plain.scan(Tagged(text)).bare, language) is expected

@@ -1,5 +1,5 @@
-"""Classes of texts, each by generated members: labels, elements beside each other, exact tokens with markup in them, names in
-foreign letters, and the words of what a reader sees of a code."""
+"""Classes of texts, each by generated members: labels, elements beside each other, exact tokens
+with markup in them, names in foreign letters, and the words of what a reader sees of a code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ NUMBERS = ("1", "7", "12", "5a", "1.2", "3-4")
 BRACKETS = (("(", ")"), ("", ")"), ("", ".)"))
 SIGNS = ("§ ", "§", "§§ ", "Art. ", "No. ", "Nr. ", "Fig. ", "Kap. ", "N° ")
 LABELS = [
-    *[f"{opening}{core}{closing}" for core in ("a", "iv", "3", "12", "2.b") for opening, closing in BRACKETS],
+    *[
+        f"{opening}{core}{closing}"
+        for core in ("a", "iv", "3", "12", "2.b")
+        for opening, closing in BRACKETS
+    ],
     *[f"{sign}{number}" for number in NUMBERS for sign in SIGNS],
     *"[1] [12] 1: 12: 1.2.3 1.1 A.1 B. IV. c. ii. #3 // /* ; TODO: ① 1.a Q:".split(),
     *["No. 7:", "§ 5:", "- [ ]"],
@@ -46,7 +50,10 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 def texts_of(text: str, tokenizer: Tokenizer) -> list[str]:
-    return [sentence.tagged.text for sentence in split(plain.scan(Tagged(text)), "en", "all", None, tokenizer)]
+    return [
+        sentence.tagged.text
+        for sentence in split(plain.scan(Tagged(text)), "en", "all", None, tokenizer)
+    ]
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -61,7 +68,12 @@ def test_an_initial_is_no_label_but_in_a_list(tokenizer: Tokenizer) -> None:
             assert texts_of(f"{letter}. {name}", tokenizer) == [f"{letter}. {name}"]
     lines = [f"{letter}. {name}" for letter, name in zip("ABCD", NAMES, strict=True)]
     assert texts_of("\n".join(lines), tokenizer) == list(NAMES)
-    for text in ("§ 5 BGB regelt es", "§ 5 Absatz 2 gilt", "Art. 5 GG gilt", "No. 7 of the list is here"):
+    for text in (
+        "§ 5 BGB regelt es",
+        "§ 5 Absatz 2 gilt",
+        "Art. 5 GG gilt",
+        "No. 7 of the list is here",
+    ):
         assert [text[a:b] for a, b in split_sentences(text, "de")] == [text]
 
 
@@ -78,10 +90,12 @@ def test_elements_beside_each_other_keep_their_words(tokenizer: Tokenizer) -> No
             target = " ".join([targets[i] for i in order])
             links = [(span(reading.text, words[i]), span(target, targets[i])) for i in order]
             written = finish(sentence.tagged, reading, target, links).tagged.write()
-            assert written.replace("> <", "><") == "".join([f"{tags[i]}{targets[i]}{ends[i]}" for i in order])
-        assert finish(sentence.tagged, reading, reading.text, ()).tagged.write().replace(" ", "") == source.replace(
+            assert written.replace("> <", "><") == "".join(
+                [f"{tags[i]}{targets[i]}{ends[i]}" for i in order]
+            )
+        assert finish(sentence.tagged, reading, reading.text, ()).tagged.write().replace(
             " ", ""
-        )
+        ) == source.replace(" ", "")
 
 
 def span(text: str, part: str) -> tuple[int, int]:
@@ -99,7 +113,10 @@ def test_a_mark_at_an_element_ends_its_word(mark: str, tokenizer: Tokenizer) -> 
             tagged = html.scan(source, "en")
             reading = read(tagged, (), tokenizer, "en")
             assert reading.text == f"{first}{mark} {second}"
-            links = [(span(reading.text, part), span(reading.text, part)) for part in (first, mark, *second.split())]
+            links = [
+                (span(reading.text, part), span(reading.text, part))
+                for part in (first, mark, *second.split())
+            ]
             target = reading.text.upper()
             assert finish(tagged, reading, target, links).tagged.write().lower() == source.lower()
 
@@ -117,10 +134,14 @@ def test_an_exact_token_has_the_markup_within_it() -> None:
         for start in range(len(token)):
             for end in range(start + 1, len(token) + 1):
                 href = chance.randrange(100)
-                source = f"see {token[:start]}<a href={href}>{token[start:end]}</a>{token[end:]} here"
+                source = (
+                    f"see {token[:start]}<a href={href}>{token[start:end]}</a>{token[end:]} here"
+                )
                 tagged = html.scan(source, "en")
                 code = Code(4, 4 + len(token), word="name", kind=MASKED, equiv=token)
-                masked = with_codes(tagged._replace(codes=tuple([c for c in tagged.codes if c.kind == "a"])), [code])
+                masked = with_codes(
+                    tagged._replace(codes=tuple([c for c in tagged.codes if c.kind == "a"])), [code]
+                )
                 assert masked.write() == source
                 assert len(masked.codes) == 1 or (start, end) == (0, len(token))
 
@@ -143,10 +164,15 @@ def test_equal_sentences_keep_the_markup_of_their_own_tokens() -> None:
 
 def test_a_name_of_several_foreign_words_is_one_code(tokenizer: Tokenizer) -> None:
     chance = random.Random(SEED)
-    starts, vowels, ends = "b ch d g kh l m n ph th tr v".split(), "ế ộ ử ằ ả ố ị".split(), "n ng m t c".split()
+    starts, vowels, ends = (
+        "b ch d g kh l m n ph th tr v".split(),
+        "ế ộ ử ằ ả ố ị".split(),
+        "n ng m t c".split(),
+    )
     for _ in range(200):
         syllables = [
-            chance.choice(starts) + chance.choice(vowels) + chance.choice(ends) for _ in range(chance.randint(1, 3))
+            chance.choice(starts) + chance.choice(vowels) + chance.choice(ends)
+            for _ in range(chance.randint(1, 3))
         ]
         syllables.insert(chance.randrange(len(syllables) + 1), chance.choice(("bún", "bánh", "mì")))
         name = " ".join(syllables)
@@ -164,9 +190,12 @@ def test_what_a_program_writes_is_one_code() -> None:
         first, second, third = names
         for token in (
             f"{first[0]}[{second}]",
-            f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, {third.title()}>",
-            f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, {third})",
-            f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", f"n.º {chance.randrange(1, 99)}",
+            f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, "
+                                                 f"{third.title()}>",
+            f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, "
+                                                                    f"{third})",
+            f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", "n.º "
+                                                                                   f"{chance.randrange(1, 99)}",
             f'{first.upper()}(@"{second} {third}", 1)', f'{first}(f"{second}")', f"{chance.randrange(1, 99)},-",
             f"1.{chance.randrange(100, 999)},--", f"{chance.randrange(1, 99)},–",
             f"núm. {chance.randrange(1, 99)}", rf'\"{{{first}}}\"', r"\'%s\'", f"C:\\{first}\\{second}.txt",
@@ -180,7 +209,9 @@ def test_what_a_program_writes_is_one_code() -> None:
 def test_options_in_quotes_are_codes() -> None:
     chance = random.Random(SEED)
     for _ in range(300):
-        first, second = ["".join(chance.choices("abcdefgh", k=chance.randint(1, 6))) for _ in range(2)]
+        first, second = [
+            "".join(chance.choices("abcdefgh", k=chance.randint(1, 6))) for _ in range(2)
+        ]
         for token in (f"--{first}", f"--{first}-{second}={first}", f"--{first}[={second.upper()}]"):
             for around in ("({})", '"{}", he said', "use '{}'.", "« a “{}” »"):
                 text = around.format(token)
@@ -211,11 +242,16 @@ def test_a_raised_number_is_a_note_and_its_sentence_ends(tokenizer: Tokenizer) -
     for number in ("¹", "²", "¹²"):
         assert texts_of(f"It rained twice.{number} We left.", tokenizer)[-1].endswith("We left.")
         assert len(texts_of(f"It rained twice.{number} We left.", tokenizer)) == 2
-        assert [code.kind for code in plain.codes(f"the house{number} is red,{number} and")] == ["note", "note"]
+        assert [code.kind for code in plain.codes(f"the house{number} is red,{number} and")] == [
+            "note",
+            "note",
+        ]
         assert not plain.codes(f"5 m{number} and 3 km{number}")
 
 
-@pytest.mark.parametrize("shown", ["สวัสดีชาวโลก", "नमस्ते", "`Ctrl + C`", "e\u0301te\u0301 {a b}", "👩‍👩‍👧"])
+@pytest.mark.parametrize(
+    "shown", ["สวัสดีชาวโลก", "नमस्ते", "`Ctrl + C`", "e\u0301te\u0301 {a b}", "👩‍👩‍👧"]
+)
 def test_a_code_is_one_word_of_the_page(shown: str) -> None:
     text = "see <ph1> here"
     pieces, offsets = ("▁see", "▁", "<ph1>", "▁here"), ((0, 3), (3, 4), (4, 9), (9, 14))
@@ -228,7 +264,13 @@ def test_a_code_is_one_word_of_the_page(shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "note", ["<sup>{}</sup>", '<a href="#n"><sup>{}</sup></a>', "<sup><a>{}</a></sup>", "<a><i><sup>{}</sup></i></a>"]
+    "note",
+    [
+        "<sup>{}</sup>",
+        '<a href="#n"><sup>{}</sup></a>',
+        "<sup><a>{}</a></sup>",
+        "<a><i><sup>{}</sup></i></a>",
+    ],
 )
 def test_a_note_keeps_its_spaces(note: str, tokenizer: Tokenizer) -> None:
     for number in ("1", "[12]", "*"):
@@ -260,7 +302,10 @@ def test_a_tie_is_read_as_a_space_and_an_override_stays_first() -> None:
         reading = read(tagged, (), SYMBOLS, "en")
         assert word in reading.text
         target = f"¡{reading.text}!"
-        links = [(each.span(), (each.start() + 1, each.end() + 1)) for each in WORD.finditer(reading.text)]
+        links = [
+            (each.span(), (each.start() + 1, each.end() + 1))
+            for each in WORD.finditer(reading.text)
+        ]
         finished = finish(tagged, reading, target, links).tagged.write()
         assert written in finished
         assert finished.startswith("{\\an8}") or text[0] != "{"
@@ -277,14 +322,25 @@ def test_a_sign_between_shortened_words_is_alone(tokenizer: Tokenizer) -> None:
 def test_a_ruler_at_words_is_kept(tokenizer: Tokenizer) -> None:
     for item in ITEMS:
         for ruler in ("----", "=====", "--------"):
-            for text in (f"{ruler}{item}{ruler}", f"{ruler} {item} {ruler}", f"{ruler}{item}", f"{item}{ruler}"):
+            for text in (
+                f"{ruler}{item}{ruler}",
+                f"{ruler} {item} {ruler}",
+                f"{ruler}{item}",
+                f"{item}{ruler}",
+            ):
                 assert texts_of(text, tokenizer) == [item], text
         assert texts_of(f"{item}---and {item}", tokenizer) == [f"{item}---and {item}"]
 
 
 def test_no_sentence_begins_with_a_mark(tokenizer: Tokenizer) -> None:
     for item in ITEMS:
-        for text in (f"feat!: {item}", f"Tel.: {item}", f'Yes!", {item}', f"C++; .NET {item}", f"Was?: {item}"):
+        for text in (
+            f"feat!: {item}",
+            f"Tel.: {item}",
+            f'Yes!", {item}',
+            f"C++; .NET {item}",
+            f"Was?: {item}",
+        ):
             assert texts_of(text, tokenizer) == [text]
 
 
@@ -303,7 +359,9 @@ def test_parameters_count_without_a_gap() -> None:
     for count in range(1, 10):
         numbers = chance.sample(range(1, count + 1), count)
         text = " and ".join([f"${number} has written" for number in numbers])
-        assert [text[code.start : code.end] for code in plain.codes(text)] == [f"${number}" for number in numbers]
+        assert [text[code.start : code.end] for code in plain.codes(text)] == [
+            f"${number}" for number in numbers
+        ]
         for amount in (f"${count + 2}", "$1.50", "$1,000", "$1 million", "$1-a-day", "$1bn"):
             assert plain.codes(f"{text} for {amount}") == ()
 
@@ -314,7 +372,12 @@ def test_fields_of_records_are_texts_of_their_own(tokenizer: Tokenizer) -> None:
         fields = [chance.choice(ITEMS) + f" {n}" for n in range(chance.randint(2, 5))]
         sign, space = chance.choice(",;|\t:"), chance.choice(["", " "])
         record = f"{sign}{space}".join([f'"{field}"' for field in fields])
-        for line in (record, f"[{record}],", f"{record}{sign}", f"7{sign}{record}{sign}5" if sign in ",;" else record):
+        for line in (
+            record,
+            f"[{record}],",
+            f"{record}{sign}",
+            f"7{sign}{record}{sign}5" if sign in ",;" else record,
+        ):
             assert [text for text in texts_of(line, tokenizer) if len(text) > 2] == fields, line
         for prose in (
             f'He said "{fields[0]}" and "{fields[1]}", and left.',
@@ -334,13 +397,19 @@ def test_lines_of_dumps_are_codes_and_telephone_numbers_are_not() -> None:
         offset = f"{chance.randrange(1 << 20):08x}"
         for line in (
             f"{offset}  {' '.join(pairs)}  |{shown}|", f"{offset}: {' '.join(words)}  {shown}",
-            f"0x{offset[4:]}:  {' '.join(words)}", f"{offset[4:]}   {' '.join(pairs).upper()}   {shown}",
+            f"0x{offset[4:]}:  {' '.join(words)}", f"{offset[4:]}   {' '.join(pairs).upper()}   "
+                                                   f"{shown}",
         ):  # fmt: skip
             text = f"The file begins so:\n{line}\nIt is empty."
             assert [text[code.start : code.end] for code in plain.codes(text)] == [line]
-        number = f"+{chance.randrange(10, 99)} 1 {' '.join([str(chance.randrange(10, 99)) for _ in range(4)])}"
+        number = (
+            f"+{chance.randrange(10, 99)} 1 "
+            f"{' '.join([str(chance.randrange(10, 99)) for _ in range(4)])}"
+        )
         assert plain.codes(f"Call {number} today") == ()
-        assert [(each.start, each.end) for each in exact_tokens(f"Call {number} today")] == [(5, 5 + len(number))]
+        assert [(each.start, each.end) for each in exact_tokens(f"Call {number} today")] == [
+            (5, 5 + len(number))
+        ]
 
 
 def test_a_verse_is_no_time() -> None:
@@ -349,7 +418,12 @@ def test_a_verse_is_no_time() -> None:
         for written in (f"{hour} h {minute}", f"{hour}h{minute}"):
             assert lost_tokens(f"See John {value}.", f"Voir Jean {written}.", "fr")
             assert lost_tokens(f"Come at {value}.", f"Venez à {written}.", "fr") is None
-            assert lost_tokens(f"Come at {value} or {value}.", f"Venez à {written} ou {written}.", "fr") is None
+            assert (
+                lost_tokens(
+                    f"Come at {value} or {value}.", f"Venez à {written} ou {written}.", "fr"
+                )
+                is None
+            )
 
 
 def test_groups_of_digits_are_those_of_a_number() -> None:
@@ -358,7 +432,9 @@ def test_groups_of_digits_are_those_of_a_number() -> None:
         first, _, rest = english.partition(",")
         german = english.replace(",", ".")
         assert lost_tokens(f"It has {english} books.", f"Es hat {german} Bücher.", "de") is None
-        assert lost_tokens(f"It has {english} books.", f"Es hat {first}{rest.replace(',', '.')} Bücher.", "de")
+        assert lost_tokens(
+            f"It has {english} books.", f"Es hat {first}{rest.replace(',', '.')} Bücher.", "de"
+        )
         thousands = value // 1000
         given, written = f"It has {thousands} books.", f"Es hat {thousands:,} Bücher."
         assert with_formats(given, written, "en", "de") == written.replace(",", ".")
@@ -369,19 +445,28 @@ def test_an_amount_keeps_its_currency() -> None:
         digits = amount.lstrip("US$")
         assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {digits}.", "de")
         for said in (f"{digits} $", f"{digits} Dollar", amount):
-            assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {said}.", "de") is None
+            assert (
+                lost_tokens(f"It costs {amount} today.", f"Es kostet heute {said}.", "de") is None
+            )
 
 
 def test_an_ordinal_in_digits_ends_no_sentence(tokenizer: Tokenizer) -> None:
     chance = random.Random(SEED)
     for _ in range(200):
         number = chance.randint(1, 130)
-        before = chance.choice(("Das", "Er wohnt im", "Es war ihr", "Sie kam auf den", "Nach dem", "Es ist sein", "Am"))
-        noun = chance.choice(("Kapitel war gut", "Stock", "Jahrhundert", "Geburtstag", "Platz", "Weltkrieg war lang"))
+        before = chance.choice(
+            ("Das", "Er wohnt im", "Es war ihr", "Sie kam auf den", "Nach dem", "Es ist sein", "Am")
+        )
+        noun = chance.choice(
+            ("Kapitel war gut", "Stock", "Jahrhundert", "Geburtstag", "Platz", "Weltkrieg war lang")
+        )
         between = chance.choice(("", f"{max(1, number - 1)}. und ", f"{max(1, number - 1)}. bis "))
         text = f"{before} {between}{number}. {noun}."
         assert [text[a:b] for a, b in split_sentences(text, "de")] == [text]
-        for language, end in (("de", "Sie wurde {}. Dann ging sie."), ("en", "I am {}. Then I left.")):
+        for language, end in (
+            ("de", "Sie wurde {}. Dann ging sie."),
+            ("en", "I am {}. Then I left."),
+        ):
             text = end.format(number)
             assert [text[a:b] for a, b in split_sentences(text, language)] == [
                 f"{text.split('. ')[0]}.",
@@ -395,13 +480,19 @@ def test_an_ordinal_in_digits_ends_no_sentence(tokenizer: Tokenizer) -> None:
 def test_a_measure_keeps_all_its_primes() -> None:
     chance = random.Random(SEED)
     for _ in range(200):
-        number, sign = chance.choice(("55", "6.7", "1/2", "12", "5'10")), chance.choice(("''", '"', "″", "'"))
+        number, sign = (
+            chance.choice(("55", "6.7", "1/2", "12", "5'10")),
+            chance.choice(("''", '"', "″", "'")),
+        )
         sign = '"' if number == "5'10" else sign
         text = f"It is {number}{sign} wide."
         assert lost_tokens(text, f"Es ist {number}{sign} breit.", "de") is None
         for wrong in (number, f"{number}{sign}s", *[f"{number}'"] * (sign == "''")):
             lost = lost_tokens(text, f"Es ist {wrong} breit.", "de") or ()
-            assert [text[each.start : each.end] for each in lost] == [f"{number}{sign}"], (text, wrong)
+            assert [text[each.start : each.end] for each in lost] == [f"{number}{sign}"], (
+                text,
+                wrong,
+            )
 
 
 def test_a_small_roman_numeral_is_the_label_of_a_page() -> None:

@@ -1,5 +1,5 @@
-"""Generated numbers in six directions: a value in the format of either language is the same, and what is lost, doubled or changed
-is found; also as a hostile model translates them."""
+"""Generated numbers in six directions: a value in the format of either language is the same, and
+what is lost, doubled or changed is found; also as a hostile model translates them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,39 @@ from server.translation.types import TranslationRequest
 from tests.support.engine.hostile_engine import NAMED, SYMBOLS, HostileEngine
 from tests.support.texts.hostile_checks import CATALOGS
 
-PAIRS = [(source, target) for other in ("de", "fr", "es") for source, target in (("en", other), (other, "en"))]
+PAIRS = [
+    (source, target)
+    for other in ("de", "fr", "es")
+    for source, target in (("en", other), (other, "en"))
+]
 CONTEXTS = {
-    "euros": ("It costs {} euros.", "Es kostet {} Euro.", "Cela coûte {} euros.", "Cuesta {} euros."),
-    "sign": ("It costs €{} now.", "Es kostet €{} jetzt.", "Cela coûte €{} maintenant.", "Cuesta €{} ahora."),
+    "euros": (
+        "It costs {} euros.",
+        "Es kostet {} Euro.",
+        "Cela coûte {} euros.",
+        "Cuesta {} euros.",
+    ),
+    "sign": (
+        "It costs €{} now.",
+        "Es kostet €{} jetzt.",
+        "Cela coûte €{} maintenant.",
+        "Cuesta €{} ahora.",
+    ),
     "unit": ("It weighs {} kg.", "Es wiegt {} kg.", "Il pèse {} kg.", "Pesa {} kg."),
     "glued": ("It is {}km away.", "Es ist {}km weit.", "C'est à {}km.", "Está a {}km."),
     "percent": ("It rose by {}%.", "Es stieg um {}%.", "Il a monté de {}%.", "Subió un {}%."),
-    "million": ("They have {} million.", "Sie haben {} Millionen.", "Ils ont {} millions.", "Tienen {} millones."),
-    "plain": ("We counted {} birds.", "Wir zählten {} Vögel.", "On a compté {} oiseaux.", "Contamos {} aves."),
+    "million": (
+        "They have {} million.",
+        "Sie haben {} Millionen.",
+        "Ils ont {} millions.",
+        "Tienen {} millones.",
+    ),
+    "plain": (
+        "We counted {} birds.",
+        "Wir zählten {} Vögel.",
+        "On a compté {} oiseaux.",
+        "Contamos {} aves.",
+    ),
 }
 FIXED = {
     "time": ["14:05", "7:45", "23:59"],
@@ -37,9 +61,13 @@ FIXED = {
 }
 LANGUAGES = ("en", "de", "fr", "es")
 UNITS = {
-    "ml": "millilitres Milliliter millilitres mililitros", "kg": "kilograms Kilogramm kilogrammes kilogramos",
+    "ml": "millilitres Milliliter millilitres mililitros", "kg": "kilograms Kilogramm kilogrammes "
+                                                                 "kilogramos",
     "l": "litres Liter litres litros", "km/h": "", "m": "metres Meter mètres metros", "min": "minutes Minuten minutes minutos",
-    "GB": "gigabytes Gigabyte gigaoctets gigabytes", "ft": "feet Fuß pieds pies", "ha": "hectares Hektar hectares hectáreas",
+    "GB": "gigabytes Gigabyte gigaoctets gigabytes", "ft": "feet Fuß pieds pies", "ha": "hectares "
+                                                                                        "Hektar "
+                                                                                        "hectares "
+                                                                                        "hectáreas",
     "V": "volts Volt volts voltios", "kWh": "", "Ah": "", "Hz": "", "oz": "ounces Unzen onces onzas", "°C": "", "mm": "", "W": "",
 }  # fmt: skip
 """Signs of units that all languages have, and their words in these."""
@@ -53,7 +81,9 @@ def written(value: float, decimals: int, language: str) -> str:
     return f"{value:,.{decimals}f}".replace(",", "\0").replace(".", point).replace("\0", group)
 
 
-def generated(chance: random.Random, context: str, source: str, target: str) -> tuple[str, str, str, str]:
+def generated(
+    chance: random.Random, context: str, source: str, target: str
+) -> tuple[str, str, str, str]:
     """Returns a sentence, its translation, and the number as it is written in both."""
     decimals = chance.choice((0, 1, 2))
     value = chance.randint(130, 10 ** chance.randint(3, 7)) / 10**decimals
@@ -68,10 +98,18 @@ def test_a_number_in_the_format_of_the_target(context: str) -> None:
     for source, target in PAIRS * 8:
         text, translation, given, form = generated(chance, context, source, target)
         assert not lost_numbers(text, translation, target), (text, translation)
-        place = chance.choice([place for place, character in enumerate(form) if character.isdigit()])
-        changed = form[:place] + str((int(form[place]) + chance.randint(1, 9)) % 10) + form[place + 1 :]
+        place = chance.choice(
+            [place for place, character in enumerate(form) if character.isdigit()]
+        )
+        changed = (
+            form[:place] + str((int(form[place]) + chance.randint(1, 9)) % 10) + form[place + 1 :]
+        )
         for wrong in (changed, "", f"{form} {form}"):
-            assert lost_numbers(text, translation.replace(form, wrong), target), (text, translation, wrong)
+            assert lost_numbers(text, translation.replace(form, wrong), target), (
+                text,
+                translation,
+                wrong,
+            )
         if source != "en" or context != "plain":  # 2.5 birds may be a version
             copied = translation.replace(form, given)
             assert with_formats(text, copied, source, target) == translation, (text, copied)
@@ -81,7 +119,9 @@ def test_a_number_in_the_format_of_the_target(context: str) -> None:
 def test_what_has_no_format_stays(kind: str) -> None:
     for source, target in PAIRS:
         for form in FIXED[kind]:
-            text, translation = [CONTEXTS["plain"][LANGUAGES.index(each)].format(form) for each in (source, target)]
+            text, translation = [
+                CONTEXTS["plain"][LANGUAGES.index(each)].format(form) for each in (source, target)
+            ]
             assert with_formats(text, translation, source, target) == translation
             assert not lost_numbers(text, translation, target)
             for wrong in ("", form[:-1], form.replace(form[0], "8", 1)):
@@ -97,10 +137,15 @@ def test_a_unit_belongs_to_its_number(source: str, target: str) -> None:
             text = given.format(f"{value} {unit}")
             said = [unit, unit.upper(), *words.split()[place(target) : place(target) + 1]]
             for each in said:
-                assert lost_tokens(text, wanted.format(f"{value} {each}"), target) is None, (text, each)
+                assert lost_tokens(text, wanted.format(f"{value} {each}"), target) is None, (
+                    text,
+                    each,
+                )
             for wrong in (value, f"{value + 1} {unit}", f"{value} x{unit}", unit):
                 assert lost_tokens(text, wanted.format(wrong), target), (text, wrong)
-            assert respelled(text, wanted.format(f"{value} {unit.upper()}")) == wanted.format(f"{value} {unit}")
+            assert respelled(text, wanted.format(f"{value} {unit.upper()}")) == wanted.format(
+                f"{value} {unit}"
+            )
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -113,7 +158,10 @@ def test_a_small_number_is_a_digit_or_a_word(source: str, target: str) -> None:
     }[target].split()
     place = LANGUAGES.index
     for value, word in enumerate(words, 2):
-        text, translation = CONTEXTS["plain"][place(source)].format(value), CONTEXTS["plain"][place(target)]
+        text, translation = (
+            CONTEXTS["plain"][place(source)].format(value),
+            CONTEXTS["plain"][place(target)],
+        )
         for said in (str(value), word):
             assert not lost_numbers(text, translation.format(said), target)
         for wrong in ("", str(value + 1), words[value - 3]):
@@ -133,7 +181,9 @@ async def test_a_hostile_model_loses_no_number_unnoticed(tokenizer) -> None:
             if number % 3 == 0:
                 form = chance.choice(FIXED[[*FIXED][number % len(FIXED)]])
                 text = CONTEXTS["plain"][0].format(form)
-            [found] = await services.translator.translate(TranslationRequest(texts=(text,), source="en", target="de"))
+            [found] = await services.translator.translate(
+                TranslationRequest(texts=(text,), source="en", target="de")
+            )
             [sentence] = found.legs[0].sentences
             values = [value for each in numbers(found.text) for value in each.values]
             kept = all(value in values for each in numbers(text) for value in each.values)

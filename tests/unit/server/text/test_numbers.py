@@ -64,7 +64,9 @@ def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None
         ("ISBN 978-3-16-148410-0", "ISBN 978-16-148410-0", False),
     ],
 )
-def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(source: str, target: str, same: bool) -> None:
+def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(
+    source: str, target: str, same: bool
+) -> None:
     difference = number_difference(source, target)
     assert bool(difference.lacks or difference.adds) is not same
 
@@ -82,9 +84,13 @@ def test_a_text_does_not_lack_its_own_numbers(text: str) -> None:
 @given(st.text("ab 12.,($", max_size=30), st.text("ab .", max_size=12))
 def test_restored_numbers_do_not_merge(text: str, target: str) -> None:
     assume(not re.search(r"\d{3}", text))  # the space between 1 and 111 would make them one number
-    codes = [Code(*number, word="number", equiv=text[slice(*number)]) for number in find_numbers(text)]
+    codes = [
+        Code(*number, word="number", equiv=text[slice(*number)]) for number in find_numbers(text)
+    ]
     tagged = Tagged(text, tuple(codes))
     reading = masked(tagged, {})
     given = values("; ".join(text[start:end] for start, end in find_numbers(text)))
-    assert " ".join(finish(tagged, reading, reading.text, ()).text.split()) == " ".join(text.split())
+    assert " ".join(finish(tagged, reading, reading.text, ()).text.split()) == " ".join(
+        text.split()
+    )
     assert not given - values(finish(tagged, reading, target, ()).text)

@@ -16,7 +16,8 @@ def words(text: str) -> list[tuple[int, int]]:
 
 
 def projected(source: str, target: str, part: str, links: dict[int, list[int]]) -> str:
-    """Returns the words for a part of a source whose words, by their numbers, are linked to these of the target."""
+    """Returns the words for a part of a source whose words, by their numbers, are linked to these
+    of the target."""
     first, second = words(source), words(target)
     known = sorted([(first[i], second[j]) for i, found in links.items() for j in found])
     at = source.index(part)
@@ -34,9 +35,21 @@ def projected(source: str, target: str, part: str, links: dict[int, list[int]]) 
             {0: [2], 1: [0], 2: [3], 3: [1]},
             "no me ha escrito",
         ),
-        ("did not see him", "ne l' ai pas vu", "did not see", {0: [2], 1: [0, 3], 2: [4], 3: [1]}, "ne l' ai pas vu"),
+        (
+            "did not see him",
+            "ne l' ai pas vu",
+            "did not see",
+            {0: [2], 1: [0, 3], 2: [4], 3: [1]},
+            "ne l' ai pas vu",
+        ),
         ("le chien du voisin", "the neighbour 's dog", "le chien", {0: [0], 1: [3], 3: [1]}, "dog"),
-        ("is named after the Swiss", "nombre se debe al suizo", "named", {0: [1], 1: [0, 2], 3: [3], 4: [4]}, "nombre"),
+        (
+            "is named after the Swiss",
+            "nombre se debe al suizo",
+            "named",
+            {0: [1], 1: [0, 2], 3: [3], 4: [4]},
+            "nombre",
+        ),
     ],
 )
 def test_a_gap_is_bridged_for_a_word_beside_the_part(
@@ -68,4 +81,6 @@ def test_a_part_becomes_the_best_run(data: st.DataObject, n: int, m: int) -> Non
     def weight(low: int, high: int) -> int:
         return sum([(j in linked) - (j in elsewhere) for j in range(low, high + 1)])
 
-    assert weight(run[0], run[-1]) == max(weight(low, high) for low in linked for high in linked if low <= high)
+    assert weight(run[0], run[-1]) == max(
+        weight(low, high) for low in linked for high in linked if low <= high
+    )

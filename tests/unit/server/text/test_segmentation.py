@@ -37,7 +37,9 @@ PIECES = [
     *("   ", "---", " *** ", "\x1b[31m", "a) red", "(ii) ", "3.2 The"),
 ]
 text_pieces = st.sampled_from(PIECES)
-texts = st.text(max_size=200) | st.lists(text_pieces | st.text(max_size=3), max_size=40).map("".join)
+texts = st.text(max_size=200) | st.lists(text_pieces | st.text(max_size=3), max_size=40).map(
+    "".join
+)
 
 
 @given(texts, st.sampled_from(LANGUAGES))
@@ -93,18 +95,28 @@ def test_text_is_split_into_sentences(text, expected):
 def test_parts_of_a_long_sentence_are_within_the_limit_and_contain_all_of_it(text, limit):
     spans = split_long_sentence(text, range(len(text)), limit)
     assert all(0 < end - start <= limit for start, end in spans)
-    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(
+        " ", ""
+    )
     assert spans == sorted(spans)
 
 
-@given(st.lists(st.sampled_from(["ab ", "a, ", "<a, b. c>", "<x>"]), min_size=1, max_size=40), st.integers(1, 20))
+@given(
+    st.lists(st.sampled_from(["ab ", "a, ", "<a, b. c>", "<x>"]), min_size=1, max_size=40),
+    st.integers(1, 20),
+)
 def test_a_long_sentence_is_not_split_within_whole_parts(parts, limit):
     text = "".join(parts)
     whole = [found.span() for found in re.finditer("<.*?>", text)]
     spans = split_long_sentence(text, range(len(text)), limit, whole)
-    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(
+        " ", ""
+    )
     assert not [
-        (start, end) for start, end in spans for first, last in whole if first < start < last or first < end < last
+        (start, end)
+        for start, end in spans
+        for first, last in whole
+        if first < start < last or first < end < last
     ]
     assert all(0 < end - start <= limit or (start, end) in whole for start, end in spans)
 
@@ -139,7 +151,11 @@ def test_a_long_text_is_cut_after_sentences():
 @pytest.mark.parametrize(
     ("text", "limit", "first"),
     [
-        ("the dog and the cat, tired, and wet from rain, slept here", 50, "the dog and the cat, tired,"),
+        (
+            "the dog and the cat, tired, and wet from rain, slept here",
+            50,
+            "the dog and the cat, tired,",
+        ),
         ("he saw the dog because it was near the old house", 40, "he saw the dog"),
         ("it costs 7,000 euros per year", 12, "it costs"),
         ("it begins at 10:30 tomorrow", 17, "it begins at"),
@@ -173,7 +189,9 @@ def test_a_sentence_goes_on_between_two_parts(part, following, expected):
 def test_equal_lines_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     library = segmentation.segment
-    monkeypatch.setattr(segmentation, "segment", lambda language, line: read.append(line) or library(language, line))
+    monkeypatch.setattr(
+        segmentation, "segment", lambda language, line: read.append(line) or library(language, line)
+    )
     text = "One. Two.\n* One. Two.\nThree.\n" * 50
     assert [text[start:end] for start, end in split_sentences(text, "en")] == [
         "One.",

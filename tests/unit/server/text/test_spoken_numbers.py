@@ -1,4 +1,5 @@
-"""Ordinals, times and currencies whose form is that of a language: what a translation lacks is decoded again in its form."""
+"""Ordinals, times and currencies whose form is that of a language: what a translation lacks is
+decoded again in its form."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from server.text.numbers import half_edits, spoken, with_endings
 from server.text.offsets import edited
 from server.text.tagged import Code, Tagged
 
-ROMAN = dict(zip((5, 9, 12, 14, 16, 18, 19, 20, 21), "V IX XII XIV XVI XVIII XIX XX XXI".split(), strict=True))
+ROMAN = dict(
+    zip(
+        (5, 9, 12, 14, 16, 18, 19, 20, 21), "V IX XII XIV XVI XVIII XIX XX XXI".split(), strict=True
+    )
+)
 ENGLISH = {
     1: "1st",
     2: "2nd",
@@ -33,7 +38,8 @@ def test_an_ordinal_that_is_lost_has_the_form_of_the_language(number: int) -> No
     forms = {"de": f"{number}.", "fr": "1er" if number == 1 else f"{number}e", "es": f"{number}.º"}
     for language, form in forms.items():
         assert spoken(given, f"Es {form} so.", language) == []
-        expected = [] if number == 1 else [(8, 8 + len(ENGLISH[number]), form)]  # words for 1 are articles too
+        # words for 1 are articles too
+        expected = [] if number == 1 else [(8, 8 + len(ENGLISH[number]), form)]
         assert spoken(given, "No such.", language) == expected
     assert spoken(f"Il est le {number}e.", "He came 999th.", "en")[number == 1 :][:1] == (
         [] if number == 1 else [(10, 11 + len(str(number)), ENGLISH[number])]
@@ -49,7 +55,9 @@ def test_centuries_are_compared_by_value(number: int) -> None:
     assert [form for *_, form in spoken(english, "el siglo", "es")] == [ROMAN[number]]
     assert [form for *_, form in spoken(english, "im Jahrhundert", "de")] == [f"{number}."]
     for source in (f"au {ROMAN[number]}e siècle", f"en el siglo {ROMAN[number]}"):
-        assert [form for *_, form in spoken(source, "in the 99th century", "en")] == [f"{number}{suffix}"]
+        assert [form for *_, form in spoken(source, "in the 99th century", "en")] == [
+            f"{number}{suffix}"
+        ]
         assert spoken(source, english, "en") == []
 
 
@@ -57,7 +65,11 @@ def test_times_are_compared_as_a_whole() -> None:
     chance = random.Random(5)
     for _ in range(200):
         hour, minute = chance.randint(1, 23), chance.randint(1, 59)
-        for source in (f"Um {hour} Uhr {minute} kam er", f"À {hour} h {minute:02} il vint", f"à {hour}h{minute:02}"):
+        for source in (
+            f"Um {hour} Uhr {minute} kam er",
+            f"À {hour} h {minute:02} il vint",
+            f"à {hour}h{minute:02}",
+        ):
             torn = f"At {hour} a.m. {minute}, he came"
             assert [form for *_, form in spoken(source, torn, "en")] == [f"{hour}:{minute:02}"]
             assert [form for *_, form in spoken(source, torn, "fr")] == [f"{hour} h {minute:02}"]
@@ -71,7 +83,15 @@ def test_times_are_compared_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Le 7 octobre", "De 5 h. à 6 h.", "a 3D film of 1990s", "5 h 30% of it", "siglos después", "COVID-19th"]
+    "text",
+    [
+        "Le 7 octobre",
+        "De 5 h. à 6 h.",
+        "a 3D film of 1990s",
+        "5 h 30% of it",
+        "siglos después",
+        "COVID-19th",
+    ],
 )
 def test_what_is_no_ordinal_and_no_time(text: str) -> None:
     assert spoken(text, "nothing", "en") == []
@@ -91,23 +111,36 @@ def test_a_time_of_a_clock_of_12_hours_keeps_its_half_of_the_day(language: str) 
     for hour in range(1, 13):
         for minute in (*chance.sample(range(1, 60), 4), 0):
             for half in ("a.m.", "p.m.", "pm", "a. m."):
-                given = f"It starts at {hour}:{minute:02} {half}" if minute else f"It starts at {hour} {half}"
+                given = (
+                    f"It starts at {hour}:{minute:02} {half}"
+                    if minute
+                    else f"It starts at {hour} {half}"
+                )
                 form, text = WRITTEN[language][minute == 0], f"{given}, on Monday."
                 written, wanted = [
-                    form.format(each, f"{minute:02}") for each in (hour, hour % 12 + 12 * half.startswith("p"))
+                    form.format(each, f"{minute:02}")
+                    for each in (hour, hour % 12 + 12 * half.startswith("p"))
                 ]
                 edits = half_edits(text, written, language)
                 assert edited(written, edits)[0] == wanted, text
                 assert lost_numbers(text, written, language) or written == wanted
-                assert not half_edits(text, wanted, language) and not lost_numbers(text, wanted, language), text
-                assert not half_edits(text, f"{written} ({half})".replace("a. m.", "a.m."), language)
+                assert not half_edits(text, wanted, language) and not lost_numbers(
+                    text, wanted, language
+                ), text
+                assert not half_edits(
+                    text, f"{written} ({half})".replace("a. m.", "a.m."), language
+                )
     assert not half_edits("Come at 6pm.", "Komm um 6pm.", language)
     both = "It is open from 6:45 a.m. to 6:45 p.m."
     assert not half_edits(both, WRITTEN[language][0].format(6, 45), language)
     pills = "Take 2 pills at 8 a.m. and 2 pills at 8 p.m."
-    assert half_edits(pills, "Nimm 2 um 8 Uhr und 2 um 8 Uhr vor dem Abendessen.", language) == [(25, 26, "20")]
+    assert half_edits(pills, "Nimm 2 um 8 Uhr und 2 um 8 Uhr vor dem Abendessen.", language) == [
+        (25, 26, "20")
+    ]
     assert not half_edits(pills, "Nimm 2 um 8 Uhr und 2 um 20 Uhr.", language)
-    assert not half_edits("We have 6 cats. Come at 6 p.m.", "Wir haben 6 Katzen. Komm heute Abend um 6.", language)
+    assert not half_edits(
+        "We have 6 cats. Come at 6 p.m.", "Wir haben 6 Katzen. Komm heute Abend um 6.", language
+    )
 
 
 def test_codes_stay_at_their_words_where_an_hour_changes() -> None:
@@ -120,14 +153,18 @@ def test_english_ordinals_have_their_endings() -> None:
     for number in range(1, 131):
         right = with_endings(f"{number}th")
         teen = number % 100 in (11, 12, 13)
-        assert right == f"{number}" + ("th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th"))
+        assert right == f"{number}" + (
+            "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+        )
         assert with_endings(f"the {number}st one, x{number}rd") == f"the {right} one, x{number}rd"
 
 
 @pytest.mark.parametrize("code", ["CHF", "USD", "SEK"])
 def test_a_currency_is_not_lost(code: str) -> None:
     for source in (f"It costs {code} 1,200.50 now.", f"It costs 12 {code} now."):
-        lost = lost_tokens(source, "Es kostet jetzt " + source[9:-5].replace(code, "").strip() + ".", "de")
+        lost = lost_tokens(
+            source, "Es kostet jetzt " + source[9:-5].replace(code, "").strip() + ".", "de"
+        )
         assert code in [source[each.start : each.end] for each in lost or ()]
     for target in (f"Es kostet 12 {code}.", "Es kostet 12 Dollar.", "Es kostet 12 $."):
         lost = lost_tokens(f"It costs 12 {code}.", target, "de")

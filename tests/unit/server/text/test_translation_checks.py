@@ -6,7 +6,13 @@ import pytest
 
 from server.text.language_id import LanguageDetector
 from server.text.languages import is_evidently_in
-from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
+from server.text.translation_checks import (
+    ends_early,
+    is_copied,
+    may_repeat,
+    ordinary_words,
+    repeats,
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +81,10 @@ def test_copied(text):
     [
         ("Berlin", "Berlin"),
         ("Hotel Restaurant Bar Casino Taxi", "Hotel Restaurant Bar Casino Taxi"),
-        ("Angela Merkel, Emmanuel Macron and Joe Biden", "Angela Merkel, Emmanuel Macron und Joe Biden"),
+        (
+            "Angela Merkel, Emmanuel Macron and Joe Biden",
+            "Angela Merkel, Emmanuel Macron und Joe Biden",
+        ),
         ("Real Madrid 3, FC Barcelona 2", "Real Madrid 3, FC Barcelona 2"),
         ("12 345 678 90", "12 345 678 90"),
         ("git commit --amend", "git commit --amend"),
@@ -97,7 +106,9 @@ def test_not_copied(source, target):
 
 
 def test_ordinary_words_leave_out_names_quotations_and_protected_spans():
-    assert ordinary_words('He said "bonjour tout le monde" to {name} in Paris at 5 pm: www.example.org') == [
+    assert ordinary_words(
+        'He said "bonjour tout le monde" to {name} in Paris at 5 pm: www.example.org'
+    ) == [
         "said",
         "to",
         "in",
@@ -132,19 +143,23 @@ def test_ends_early(source, target, language, early):
     ],
 )
 def test_evident_languages(text, language):
-    assert [code for code in ("en", "de", "fr", "es", "it", "pt", "nl") if is_evidently_in(text, code)] == [language]
+    assert [
+        code for code in ("en", "de", "fr", "es", "it", "pt", "nl") if is_evidently_in(text, code)
+    ] == [language]
 
 
 @pytest.mark.parametrize(("text", "expected", "found"), [
     ("the committee decided yesterday that these rules apply from next year", "de", "en"),
     ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "fr", "de"),
     ("le comité a décidé hier que ces règles seront appliquées", "es", "fr"),
-    ("комитет вчера решил, что эти правила вступят в силу со следующего года в каждой из наших стран, без "
+    ("комитет вчера решил, что эти правила вступят в силу со следующего года в каждой из наших "
+     "стран, без "
      "исключений и без дальнейших условий", "de", "ru"),
     ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "de", None),
     ("hotel restaurant taxi", "de", None),
     ("el comité decidió ayer que estas reglas se aplicarán", "es", None),
-    ("o comité decidiu ontem que estas regras serão aplicadas a partir do próximo ano em todos os países da união", "es", "pt"),
+    ("o comité decidiu ontem que estas regras serão aplicadas a partir do próximo ano em todos os "
+     "países da união", "es", "pt"),
     ("entre todo ser que", "es", None), ("la riunione di domani è stata spostata al pomeriggio", "en", "it"),
     ("de vergadering van morgen is naar de middag verplaatst", "de", "nl"),
     ("o relatório não está pronto e a reunião foi adiada", "es", "pt"), ("möte med det", "de", None),
@@ -157,5 +172,15 @@ def test_other_language(detector, text, expected, found):
 
 def test_a_target_that_is_no_source_is_not_confused_with_a_similar_language():
     detector = LanguageDetector(["en"])
-    assert detector.other_language("het huis is klein en de tuin is groot, maar de buren zijn aardig", "af") is None
-    assert detector.other_language("das Komitee hat gestern entschieden, dass diese Regeln gelten", "de") is None
+    assert (
+        detector.other_language(
+            "het huis is klein en de tuin is groot, maar de buren zijn aardig", "af"
+        )
+        is None
+    )
+    assert (
+        detector.other_language(
+            "das Komitee hat gestern entschieden, dass diese Regeln gelten", "de"
+        )
+        is None
+    )

@@ -16,7 +16,8 @@ FORMAL, INFORMAL, NONE = "Wo wohnen Sie?", "Wo wohnst du?", "Wo wohnt man?"
 
 
 class Listed(FakeEngine):
-    """Finds these translations of every text, best first, each 0.2 less likely than the one before."""
+    """Finds these translations of every text, best first, each 0.2 less likely than the one
+    before."""
 
     def __init__(self, *texts: str) -> None:
         super().__init__()
@@ -42,8 +43,13 @@ class Listed(FakeEngine):
         (None, (FORMAL, INFORMAL), FORMAL, 1),
     ],
 )
-def test_the_likeliest_translation_with_the_requested_form_is_chosen(formality, found, expected, searches):
+def test_the_likeliest_translation_with_the_requested_form_is_chosen(
+    formality, found, expected, searches
+):
     engine = Listed(*found)
     catalog = ModelCatalog([dataclasses.replace(fake_model(), formality=frozenset({"de"}))])
-    assert translated(engine, "Where do you live?", "en", "de", catalog, formality=formality).text == expected
+    assert (
+        translated(engine, "Where do you live?", "en", "de", catalog, formality=formality).text
+        == expected
+    )
     assert len(engine.submitted) == searches

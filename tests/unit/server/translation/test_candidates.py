@@ -1,4 +1,5 @@
-"""Nothing decodes that a sentence did not declare, and admission charges the share that was lately used."""
+"""Nothing decodes that a sentence did not declare, and admission charges the share that was lately
+used."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def request(**fields) -> TranslationRequest:
 
 
 @pytest.mark.parametrize("hypotheses", [1, 3])
-@pytest.mark.parametrize("fields", [{}, {"glossary": GLOSSARY}, {"on_flag": "retry"}, {"thorough": True}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"glossary": GLOSSARY}, {"on_flag": "retry"}, {"thorough": True}]
+)
 @pytest.mark.parametrize("kind", ["symbols", "names", "none"])
 def test_no_more_rows_are_decoded_than_were_declared(kind, fields, hypotheses):
     tokenizer = WordTokenizer(kind)
@@ -45,7 +48,8 @@ def test_no_more_rows_are_decoded_than_were_declared(kind, fields, hypotheses):
 
 
 class ListingEngine(FaultyEngine):
-    """Writes another n-best list for each beam width, with scores that a pass over a forced target has too."""
+    """Writes another n-best list for each beam width, with scores that a pass over a forced target
+    has too."""
 
     async def _translate(self, ids, options, on_progress) -> JobResult:
         if options.target is not None:
@@ -74,7 +78,14 @@ def test_the_best_translation_does_not_depend_on_the_number_of_alternatives(beam
         wide = max(beam, hypotheses) if beam else 0
         options = DecodingOptions(beam_size=wide, hypotheses=hypotheses, rerank=rerank)
         done = translated(
-            ListingEngine(tokenizer), TEXT, "en", "de", catalog, options=options, best_beam=beam, **fields
+            ListingEngine(tokenizer),
+            TEXT,
+            "en",
+            "de",
+            catalog,
+            options=options,
+            best_beam=beam,
+            **fields,
         )
         texts.add(done.text)
     assert len(texts) == 1
@@ -92,13 +103,21 @@ def test_a_plain_request_is_charged_its_beam_until_sentences_need_more():
 
 
 @pytest.mark.parametrize("on_flag", ["mark", "retry"])
-@pytest.mark.parametrize(("beam", "hypotheses", "rerank"), [(1, 1, False), (8, 6, False), (8, 1, True), (8, 6, True)])
+@pytest.mark.parametrize(
+    ("beam", "hypotheses", "rerank"), [(1, 1, False), (8, 6, False), (8, 1, True), (8, 6, True)]
+)
 def test_what_a_request_chooses_is_declared(beam, hypotheses, rerank, on_flag):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
     asked = request(options=options, on_flag=on_flag, formality=FORMAL)
-    forms = declared(asked, options, options if rerank else dataclasses.replace(options, hypotheses=1))
+    forms = declared(
+        asked, options, options if rerank else dataclasses.replace(options, hypotheses=1)
+    )
     assert rows(asked, options) <= sum(forms.values())
-    assert forms["beam"] == beam and ("wider" in forms) == (on_flag == "retry") and forms["address"] == 8
+    assert (
+        forms["beam"] == beam
+        and ("wider" in forms) == (on_flag == "retry")
+        and forms["address"] == 8
+    )
 
 
 class Scored:
@@ -121,5 +140,7 @@ class Scored:
     ],
 )
 def test_a_candidate_is_chosen_by_faults_then_by_score(faults, scores, margin, chosen):
-    both = [Candidate(Scored(score), fault, margin) for score, fault in zip(scores, faults, strict=True)]  # type: ignore[arg-type]
+    both = [
+        Candidate(Scored(score), fault, margin) for score, fault in zip(scores, faults, strict=True)
+    ]  # type: ignore[arg-type]
     assert better(both[0], both[1], DecodingOptions()) is both[chosen]

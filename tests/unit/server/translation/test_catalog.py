@@ -54,19 +54,28 @@ def test_the_reverse_direction_begins_with_the_first_token_of_the_source_languag
             return TAGS[target_language]
 
     leg = Leg(dataclasses.replace(fake_model(), tokenizer=FirstTokens()), "en", "de", FORMAL)  # type: ignore[arg-type]
-    assert (leg.first_token, leg.reverse.first_token, leg.reverse.symbol) == (TAGS["de"], TAGS["en"], "")
+    assert (leg.first_token, leg.reverse.first_token, leg.reverse.symbol) == (
+        TAGS["de"],
+        TAGS["en"],
+        "",
+    )
     assert leg.reverse.decoding_options(DecodingOptions(target=(5,))).first_token == TAGS["en"]
 
 
 def test_a_leg_without_the_reverse_direction_is_not_reranked():
     leg = Leg(dataclasses.replace(fake_model(), pairs=(("en", "de"),)), "en", "de")
-    assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(beam_size=3)
+    assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(
+        beam_size=3
+    )
 
 
 @given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))
 def test_a_model_reads_no_invisible_characters_and_offsets_are_those_of_the_text(text):
     leg, text = Leg(fake_model(), "en", "de"), "a" + text
-    encoding, plain = leg.encode(text), "".join(sign for sign in text if sign not in INVISIBLE).replace("\u2011", "-")
+    encoding, plain = (
+        leg.encode(text),
+        "".join(sign for sign in text if sign not in INVISIBLE).replace("\u2011", "-"),
+    )
     assert encoding.ids == leg.encode_ids(text) == leg.encode_ids(plain)
     places = [(start, end) for start, end in encoding.offsets if start < end]
     assert [text[start:end].replace("\u2011", "-") for start, end in places] == list(plain)

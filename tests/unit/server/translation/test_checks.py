@@ -1,4 +1,5 @@
-"""Flags, confidence and what happens to a flagged sentence, on the fake engine, which reverses every sentence."""
+"""Flags, confidence and what happens to a flagged sentence, on the fake engine, which reverses
+every sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ TEXT = "The committee decided to wait until the summer."
 
 
 class WritingEngine(FakeEngine):
-    """Writes given texts instead of the reverse: `written` for a narrow beam, `retried` for a wide one."""
+    """Writes given texts instead of the reverse: `written` for a narrow beam, `retried` for a wide
+    one."""
 
     def __init__(self, written: str, retried: str = "", finish: str = "stop") -> None:
         super().__init__()
@@ -31,7 +33,9 @@ class WritingEngine(FakeEngine):
         text = self.retried if options.beam_size > 1 else self.written
         tokens = tuple(FIRST + ord(character) for character in text)
         scores = (-0.1,) * (len(tokens) + 1)
-        return JobResult(0, (Hypothesis(tokens, scores, -0.1, self.finish),), NO_TIMINGS, len(scores))
+        return JobResult(
+            0, (Hypothesis(tokens, scores, -0.1, self.finish),), NO_TIMINGS, len(scores)
+        )
 
 
 def catalog(limits: DirectionLimits | None = LIMITS) -> ModelCatalog:
@@ -57,9 +61,15 @@ GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."
     ("written", "flags"),
     [
         (GERMAN, set()),
-        ("Das Komitee hat, das Komitee hat, das Komitee hat entschieden zu warten.", {"repetition"}),
+        (
+            "Das Komitee hat, das Komitee hat, das Komitee hat entschieden zu warten.",
+            {"repetition"},
+        ),
         (TEXT, {"copied"}),
-        ("Le comité a décidé hier que ces règles seront appliquées dans tous les pays.", {"wrong_language"}),
+        (
+            "Le comité a décidé hier que ces règles seront appliquées dans tous les pays.",
+            {"wrong_language"},
+        ),
         ("Das Komitee hat", {"truncated"}),
     ],
 )
@@ -72,7 +82,9 @@ def test_each_flag_by_text(written, flags):
 
 
 def test_a_lost_number_has_a_flag():
-    translation, metrics = translate(WritingEngine("Das Haus hat 12 Zimmer."), "The house has 120 rooms.")
+    translation, metrics = translate(
+        WritingEngine("Das Haus hat 12 Zimmer."), "The house has 120 rooms."
+    )
     assert translation.legs[0].sentences[0].flags >= {"number"}
     assert 'attentive_sentences_flagged_total{reason="number"} 1.0' in metrics
     translation, _ = translate(WritingEngine("Klicke hier"), "Click <0>here</0> {1}st")
@@ -94,7 +106,9 @@ def test_a_low_confidence_is_a_flag_and_no_reason_to_translate_again():
     unsure = dataclasses.replace(LIMITS, coefficients=(-2.0, 3.0, 0.0, 0.0))
     engine = WritingEngine(GERMAN)
     translation, metrics = translate(engine, limits=unsure, on_flag="retry")
-    assert translation.legs[0].sentences[0].flags == {"low_confidence"} and len(engine.submitted) == 1
+    assert (
+        translation.legs[0].sentences[0].flags == {"low_confidence"} and len(engine.submitted) == 1
+    )
     assert 'attentive_sentences_flagged_total{reason="low_confidence"} 1.0' in metrics
 
 
@@ -149,7 +163,13 @@ def test_confidence_is_that_of_the_model_folder():
     assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 54, False))
     [sentence] = translate(WritingEngine(TEXT), thorough=True)[0].legs[0].sentences
     assert sentence.confidence == 0.1
-    assert translate(WritingEngine(GERMAN), limits=None, thorough=True)[0].legs[0].sentences[0].confidence is None
+    assert (
+        translate(WritingEngine(GERMAN), limits=None, thorough=True)[0]
+        .legs[0]
+        .sentences[0]
+        .confidence
+        is None
+    )
 
 
 def test_mark_keeps_the_translation():
@@ -160,7 +180,10 @@ def test_retry_decodes_again_with_a_wider_beam_and_blocked_ngrams():
     engine = WritingEngine(TEXT, GERMAN)
     translation, metrics = translate(engine, on_flag="retry")
     assert translation.text == GERMAN and not translation.legs[0].sentences[0].flags
-    assert [(options.beam_size, options.no_repeat_ngram_size) for _, _, options, _, _ in engine.submitted] == [
+    assert [
+        (options.beam_size, options.no_repeat_ngram_size)
+        for _, _, options, _, _ in engine.submitted
+    ] == [
         (1, 0),
         (4, 3),
     ]
@@ -195,7 +218,9 @@ def test_a_retry_that_the_server_refuses_keeps_the_first_translation(monkeypatch
 
 def test_source_gives_the_source_back():
     repeated = "Das Komitee hat, das Komitee hat, das Komitee hat entschieden."
-    translation, _ = translate(WritingEngine(repeated), f"  {TEXT}\n12", on_flag="source", localize_numbers=True)
+    translation, _ = translate(
+        WritingEngine(repeated), f"  {TEXT}\n12", on_flag="source", localize_numbers=True
+    )
     assert translation.text == f"  {TEXT}\n12"
     [sentence, _] = translation.legs[0].sentences
     assert sentence.copied and "repetition" in sentence.flags
@@ -211,7 +236,9 @@ def test_source_keeps_markup():
 def test_source_through_a_pivot_is_the_whole_source():
     text = "Der Ausschuss hat entschieden, bis zum Sommer zu warten."
     repeated = "the cat the dog, the cat the dog, the cat the dog"
-    translation, _ = translate(WritingEngine(repeated), text, source="de", target="fr", on_flag="source")
+    translation, _ = translate(
+        WritingEngine(repeated), text, source="de", target="fr", on_flag="source"
+    )
     assert translation.text == text and len(translation.legs) == 2
 
 
@@ -220,7 +247,13 @@ def test_source_through_a_pivot_is_the_whole_source():
     (8, 1, True, "mark", 12), (8, 6, True, "mark", 14), (8, 1, True, "retry", 32),
     (1, 1, True, "mark", 1),
 ])  # fmt: skip
-def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, expected):
+def test_admission_counts_what_a_retry_and_reranking_may_cost(
+    beam, hypotheses, rerank, on_flag, expected
+):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
     request = TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag)
-    assert rows(request, options) == expected == rows(dataclasses.replace(request, thorough=True), options) - 1
+    assert (
+        rows(request, options)
+        == expected
+        == rows(dataclasses.replace(request, thorough=True), options) - 1
+    )

@@ -16,10 +16,14 @@ def test_coded_texts_are_read_as_they_were_written(seed: int) -> None:
     for _ in range(20):
         source = html.parse(texts.next().text)
         read = decoded(coded(source))
-        given, found = [[(code[:2], *code[3:5], *code[6:]) for code in each.codes] for each in (source, read)]
+        given, found = [
+            [(code[:2], *code[3:5], *code[6:]) for code in each.codes] for each in (source, read)
+        ]
         assert (read.text, sorted(found)) == (source.text, sorted(given))
         assert read.write() == coded(read) == coded(source)
-        assert [piece for piece in pieces(coded(source)) if isinstance(piece, int)] == list(range(len(source.codes)))
+        assert [piece for piece in pieces(coded(source)) if isinstance(piece, int)] == list(
+            range(len(source.codes))
+        )
         assert written(coded(source), source.codes) == source.write(str)
 
 

@@ -57,11 +57,18 @@ def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
     leg = Leg(fake_model(), "en", "de")
     [segment] = segment_text(text, leg).segments
     other = with_small_first_letter(segment, leg)
-    assert may_begin_small(segment) and (other.text, other.read) == (text, small) and other.ids == leg.encode_ids(small)
+    assert (
+        may_begin_small(segment)
+        and (other.text, other.read) == (text, small)
+        and other.ids == leg.encode_ids(small)
+    )
 
 
 @pytest.mark.parametrize(
-    "text", "next|A|PDF|New York|I agree|I'm here|We all go home.|One two three four five six|42|¿Qué?".split("|")
+    "text",
+    "next|A|PDF|New York|I agree|I'm here|We all go home.|One two three four five six|42|¿Qué?".split(
+        "|"
+    ),
 )
 def test_other_texts_are_read_once(text):
     leg = Leg(fake_model(), "en", "de")
@@ -74,7 +81,11 @@ def test_other_texts_are_read_once(text):
         ({"Next": ("Next", UNSURE), "next": ("weiter", SURE)}, ("Weiter", "next"), 2),
         ({"Next": ("Next", UNSURE), "next": ("weiter", UNSURE + 0.05)}, ("Next", "Next"), 2),
         ({"Next": ("Next", UNSURE), "next": ("weiter", UNSURE + 0.15)}, ("Weiter", "next"), 2),
-        ({"Next": ("naechstes", UNSURE), "next": ("weiter", UNSURE + 0.15)}, ("naechstes", "Next"), 2),
+        (
+            {"Next": ("naechstes", UNSURE), "next": ("weiter", UNSURE + 0.15)},
+            ("naechstes", "Next"),
+            2,
+        ),
         ({"Next": ("naechstes", UNSURE), "next": ("weiter", UNSURE + 0.25)}, ("Weiter", "next"), 2),
         ({"Next": ("Next", SURE)}, ("Next", "Next"), 1),
     ],
@@ -87,7 +98,9 @@ def test_the_surer_reading_is_kept(known, expected, readings):
 
 def test_all_hypotheses_are_those_of_the_reading_that_is_kept():
     engine = Reader({"Next": ("Next", UNSURE), "next": ("¡weiter!", SURE)})
-    translation = translated(engine, "Next", "en", "de", options=DecodingOptions(beam_size=2, hypotheses=2))
+    translation = translated(
+        engine, "Next", "en", "de", options=DecodingOptions(beam_size=2, hypotheses=2)
+    )
     assert translation.legs[0].sentences[0].targets == ("¡Weiter!", "¡Weiter!")
 
 
@@ -95,9 +108,14 @@ def test_all_hypotheses_are_those_of_the_reading_that_is_kept():
 def test_the_history_has_what_was_read_and_what_was_typed_in_another_case(text):
     small = text.lower().removesuffix(" %s")
     capital = small.capitalize()
-    translation = translated(Reader({capital: (capital, UNSURE), small: ("weiter", SURE)}), text, "en", "de")
+    translation = translated(
+        Reader({capital: (capital, UNSURE), small: ("weiter", SURE)}), text, "en", "de"
+    )
     [sentence] = history_record(translation).legs[0].sentences
-    assert (sentence.source_text, sentence.typed) == (small, text if text.lower() == small != text else "")
+    assert (sentence.source_text, sentence.typed) == (
+        small,
+        text if text.lower() == small != text else "",
+    )
 
 
 def test_capitals_stay_capitals():

@@ -1,4 +1,5 @@
-"""Terms of a glossary in translations, by a model that writes the letters of each word in reverse order."""
+"""Terms of a glossary in translations, by a model that writes the letters of each word in reverse
+order."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PAIRS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 
 
 class GlossaryEngine(FaultyEngine):
-    """Goes on after the words of a prefix: words that it would not have written stand for the next word."""
+    """Goes on after the words of a prefix: words that it would not have written stand for the next
+    word."""
 
     def _given(self, words, prefix):
         given, left, unknown = [], list(words), False
@@ -43,11 +45,23 @@ def words(request: pytest.FixtureRequest) -> GlossaryEngine:
 
 @pytest.fixture
 def translate(words: GlossaryEngine) -> Translate:
-    model = ServedModel("words", Path("weights") / "words", tuple(PAIRS), "CC0-1.0", 256, words._tokenizer, FIRST_LAYER)
+    model = ServedModel(
+        "words",
+        Path("weights") / "words",
+        tuple(PAIRS),
+        "CC0-1.0",
+        256,
+        words._tokenizer,
+        FIRST_LAYER,
+    )
 
     def call(text: str, entries: dict[str, str] | None = None, **fields: Any) -> Translation:
         exact = fields.pop("exact", True)
-        glossary = TermIndex([Entry(*entry, exact) for entry in entries.items()]) if entries is not None else None
+        glossary = (
+            TermIndex([Entry(*entry, exact) for entry in entries.items()])
+            if entries is not None
+            else None
+        )
         asked = {"source": "en", "target": "de", **fields}
         return translated(words, text, catalog=ModelCatalog([model]), glossary=glossary, **asked)
 
@@ -63,8 +77,16 @@ def translate(words: GlossaryEngine) -> Translate:
         ("The old BATTERY works", {"battery": "Akku"}, "ehT dlo AKKU skrow"),
         ("CHARGE THE BATTERY NOW", {"battery": "Akku"}, "EGRAHC EHT AKKU WON"),
         ("the battery and the battery", {"battery": "Akku"}, "eht Akku dna eht Akku"),
-        ("the battery and the device", {"battery": "Akku", "device": "Gerät"}, "eht Akku dna eht Gerät"),
-        ("the battery works. The cat sleeps.", {"battery": "Akku"}, "eht Akku skrow. ehT tac speels."),
+        (
+            "the battery and the device",
+            {"battery": "Akku", "device": "Gerät"},
+            "eht Akku dna eht Gerät",
+        ),
+        (
+            "the battery works. The cat sleeps.",
+            {"battery": "Akku"},
+            "eht Akku skrow. ehT tac speels.",
+        ),
         ("the batteries work", {"battery": "Akku"}, "eht seirettab krow"),
         ("the (battery) works", {"battery": "Akku"}, "eht (Akku) skrow"),
         ("Battery", {"battery": "Akku"}, "Akku"),
@@ -97,17 +119,24 @@ def test_a_term_may_have_several_words(translate, text, entries, term):
         ("say Hello {name} now", {"Hello {name}": "Hallo"}, "yas olleH {name} won"),
         ("the {battery} works", {"battery": "Akku"}, "eht {battery} skrow"),
         ("Hello {name}", {"Hello {name}": "Hallo {name}"}, "Hallo {name}"),
-        ("{n, plural, other {# battery works}}", {"battery": "Akku"}, "{n, plural, other {# Akku skrow}}"),
+        (
+            "{n, plural, other {# battery works}}",
+            {"battery": "Akku"},
+            "{n, plural, other {# Akku skrow}}",
+        ),
     ],
 )
 def test_terms_and_placeholders(words, translate, text, entries, expected):
     found = translate(text, entries).text
-    assert found == expected or (not words._tokenizer.is_piece("<ph1>") and sorted(found) == sorted(expected))
+    assert found == expected or (
+        not words._tokenizer.is_piece("<ph1>") and sorted(found) == sorted(expected)
+    )
 
 
 def test_words_that_are_not_translated_are_no_terms(translate):
     assert (
-        translate("the battery works", {"battery": "Akku"}, do_not_translate=("battery",)).text == "eht battery skrow"
+        translate("the battery works", {"battery": "Akku"}, do_not_translate=("battery",)).text
+        == "eht battery skrow"
     )
 
 
@@ -115,7 +144,10 @@ def test_words_that_are_not_translated_are_no_terms(translate):
     ("text", "expected"),
     [
         ("<p>the <b>battery</b> works</p>", "<p>eht <b>Akku</b> skrow</p>"),
-        ('<p><code translate="no">battery</code> works</p>', '<p><code translate="no">battery</code> skrow</p>'),
+        (
+            '<p><code translate="no">battery</code> works</p>',
+            '<p><code translate="no">battery</code> skrow</p>',
+        ),
         ("<p>Battery</p>", "<p>Akku</p>"),
     ],
 )
@@ -157,7 +189,11 @@ def test_alternatives_have_the_terms_too(translate):
 
 def test_the_history_has_the_tokens_of_the_translation(words, translate):
     sentence: Sentence = translate("the battery works", {"battery": "Akku"}).legs[0].sentences[0]
-    assert words._tokenizer.decode(sentence.hypotheses[0].tokens) == sentence.targets[0] == "eht Akku skrow"
+    assert (
+        words._tokenizer.decode(sentence.hypotheses[0].tokens)
+        == sentence.targets[0]
+        == "eht Akku skrow"
+    )
 
 
 def test_a_language_without_spaces(translate):

@@ -1,5 +1,5 @@
-"""Preparation takes linear time: twice the text is about twice the work, and not four times, counted in lines of Python and
-in characters that are given to the library of sentences."""
+"""Preparation takes linear time: twice the text is about twice the work, and not four times,
+counted in lines of Python and in characters that are given to the library of sentences."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ CHARACTERS, GROWTH = 12_000, 3
 """Shorter texts may be one sentence or one span, which is less work than its parts."""
 FRAGMENTS = (
     "a", "a ", "a. ", "a\n", "the cat ", "Mr. ", "{", "}", "[", "(", "<", "<b>", "</b>", "<a>x</a> ", "<!--", "&amp;", "*a **b ",
-    "[a](b) ", "``a ` ", "%s", "$a ", "\\", "a@b.", "www.a ", "https://a.b/", "{n, plural, one {a} other {b}} ", "{$n->[a]",
+    "[a](b) ", "``a ` ", "%s", "$a ", "\\", "a@b.", "www.a ", "https://a.b/", "{n, plural, one {a} "
+                                                                              "other {b}} ", "{$n->[a]",
     "'{", "1", "1 000 ", "a-", "a_", "/a", '"', "a) ", "猫。", "😀", "á", "\u0301", "м ", "\x1b[0m", "---", "   ", "{% if a %}",
 )  # fmt: skip
 CATALOG = fake_catalog()
 DETECTOR = LanguageDetector(CATALOG.sources)
 KEPT = tuple("cat " * count + "dog" for count in range(1, 40))
-GLOSSARY = TermIndex([Entry(f"the cat {number}", f"Katze {number}") for number in range(200)] + [Entry("b", "B")])
+GLOSSARY = TermIndex(
+    [Entry(f"the cat {number}", f"Katze {number}") for number in range(200)] + [Entry("b", "B")]
+)
 
 
 def work(text: str, **fields: Any) -> int:
@@ -44,7 +47,8 @@ def work(text: str, **fields: Any) -> int:
 
 
 def counted(function: Callable[[], object]) -> int:
-    """Returns the lines of Python that a function runs, and the characters that the library gets."""
+    """Returns the lines of Python that a function runs, and the characters that the library
+    gets."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -78,17 +82,28 @@ def is_linear(fragments: Sequence[str], **fields: Any) -> None:
 @settings(max_examples=15, derandomize=True)
 @given(
     st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=4),
-    st.sampled_from([{}, {"format": "html"}, {"do_not_translate": KEPT}, {"glossary": GLOSSARY}, {"split": "none"}]),
+    st.sampled_from(
+        [
+            {},
+            {"format": "html"},
+            {"do_not_translate": KEPT},
+            {"glossary": GLOSSARY},
+            {"split": "none"},
+        ]
+    ),
 )
 def test_repeated_fragments(fragments: list[str], fields: dict[str, Any]) -> None:
     is_linear(fragments, **fields)
 
 
 @pytest.mark.parametrize(
-    "fragment", ["See <b>%s</b>. ", "1 km, a@b.de! ", "{n, plural, one {a} other {b}} ", "a<sup>1</sup> b<br>"]
+    "fragment",
+    ["See <b>%s</b>. ", "1 km, a@b.de! ", "{n, plural, one {a} other {b}} ", "a<sup>1</sup> b<br>"],
 )
 @pytest.mark.parametrize("number", ["", "{} "], ids=["equal", "different"])
-def test_answers_take_linear_work(fragment: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_take_linear_work(
+    fragment: str, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(translator, "THREAD_CHARACTERS", CHARACTERS)  # a trace sees one thread
     format = "html" if "<br>" in fragment else "text"
     parts = [number.format(place) + fragment for place in range(200)]
@@ -105,11 +120,17 @@ def test_a_long_line(fragment: str) -> None:
 
 
 def test_a_long_line_has_the_sentences_of_a_short_one() -> None:
-    sentences = ["The cat sleeps at home.", "It is 3.5 years old, i.e. young!", "“Is it? Yes.” she said."] * 200
+    sentences = [
+        "The cat sleeps at home.",
+        "It is 3.5 years old, i.e. young!",
+        "“Is it? Yes.” she said.",
+    ] * 200
     spans = segmentation.split_sentences(" ".join(sentences), "en")
     assert [" ".join(sentences)[start:end] for start, end in spans] == sentences
     endless = "the cat sleeps " * 1_000
-    assert segmentation.split_sentences(endless + "now. It wakes.", "en")[1:] == [(len(endless) + 5, len(endless) + 14)]
+    assert segmentation.split_sentences(endless + "now. It wakes.", "en")[1:] == [
+        (len(endless) + 5, len(endless) + 14)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,8 +144,12 @@ def test_a_long_line_has_the_sentences_of_a_short_one() -> None:
         (("(x)", "(x", "."), "(x) (xy.", ["(x)", "."]),
     ],
 )
-def test_kept_words_are_whole_and_the_longest(kept: tuple[str, ...], text: str, found: list[str]) -> None:
-    assert [text[match.start : match.end] for match in matches(text, kept) if match.kind == "kept"] == found
+def test_kept_words_are_whole_and_the_longest(
+    kept: tuple[str, ...], text: str, found: list[str]
+) -> None:
+    assert [
+        text[match.start : match.end] for match in matches(text, kept) if match.kind == "kept"
+    ] == found
 
 
 def test_terms_that_overlap_too_much_are_refused_in_a_long_text_only() -> None:

@@ -1,4 +1,5 @@
-"""Every protected span comes back once, unchanged and in its place, whatever the model does with its stand-in."""
+"""Every protected span comes back once, unchanged and in its place, whatever the model does with
+its stand-in."""
 
 from __future__ import annotations
 
@@ -21,10 +22,21 @@ _BATCH = 100
 MANY = 200
 
 
-async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -> list[tuple[str, str, str]]:
-    """Translates generated texts. Returns those that differ from the expected text, as (text, expected, translation)."""
+async def losses(
+    kind: str, direction: tuple[str, str], cases: int, seed: int
+) -> list[tuple[str, str, str]]:
+    """Translates generated texts. Returns those that differ from the expected text, as (text,
+    expected, translation)."""
     tokenizer = WordTokenizer(kind)
-    model = ServedModel("faulty", Path("weights") / "faulty", tuple(DIRECTIONS), "CC0-1.0", 256, tokenizer, FIRST_LAYER)  # type: ignore[arg-type]
+    model = ServedModel(
+        "faulty",
+        Path("weights") / "faulty",
+        tuple(DIRECTIONS),
+        "CC0-1.0",
+        256,
+        tokenizer,
+        FIRST_LAYER,
+    )  # type: ignore[arg-type]
     services = Services(Settings(), FaultyEngine(tokenizer, seed), ModelCatalog([model]))
     await services.start()
     await services.loaded()
@@ -34,7 +46,10 @@ async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -
     for _ in range(0, cases, _BATCH):
         batch = [texts.next() for _ in range(min(_BATCH, cases))]
         request = TranslationRequest(
-            texts=tuple([case.text for case in batch]), source=direction[0], target=direction[1], remember=False
+            texts=tuple([case.text for case in batch]),
+            source=direction[0],
+            target=direction[1],
+            remember=False,
         )
         for case, found in zip(batch, await services.translator.translate(request), strict=True):
             seen |= set(case.kinds)

@@ -1,4 +1,5 @@
-"""The result cache: what its keys cover, its bounds, and that an answer from it is a translation like any other."""
+"""The result cache: what its keys cover, its bounds, and that an answer from it is a translation
+like any other."""
 
 from __future__ import annotations
 
@@ -63,10 +64,15 @@ COMPUTATION = ("cpu", "int8", "native")
 
 
 def key(
-    catalog: ModelCatalog | None = None, computation=COMPUTATION, settings: Settings | None = None, **changed
+    catalog: ModelCatalog | None = None,
+    computation=COMPUTATION,
+    settings: Settings | None = None,
+    **changed,
 ) -> bytes:
     request = dataclasses.replace(REQUEST, **changed)
-    return ResultCache(settings or Settings(), None).keys(request, catalog or fake_catalog(), computation)[0]
+    return ResultCache(settings or Settings(), None).keys(
+        request, catalog or fake_catalog(), computation
+    )[0]
 
 
 def test_every_field_of_a_request_is_in_the_key_or_named_as_irrelevant():
@@ -77,7 +83,9 @@ def test_every_field_of_a_request_is_in_the_key_or_named_as_irrelevant():
 
 
 def test_every_option_of_decoding_is_in_the_key():
-    assert {field.name for field in dataclasses.fields(DecodingOptions) if field.init} == set(OTHER_OPTIONS)
+    assert {field.name for field in dataclasses.fields(DecodingOptions) if field.init} == set(
+        OTHER_OPTIONS
+    )
     base = DecodingOptions(beam_size=2)
     others = [dataclasses.replace(base, **{name: value}) for name, value in OTHER_OPTIONS.items()]
     keys = [key(options=options) for options in (base, *others)]
@@ -165,14 +173,21 @@ def test_a_repeated_text_is_answered_without_the_worker_and_equal_in_all_details
     found = client.get("/attention", params={"id": id, "sentence": 1, "format": "json"}).json()
     assert found["id"] == id and found["source"]["text"] == "Ein Hund."
     metrics = client.get("/metrics").text
-    assert "attentive_cache_hits_total 1.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
+    assert (
+        "attentive_cache_hits_total 1.0" in metrics
+        and "attentive_cache_misses_total 1.0" in metrics
+    )
 
 
 def test_texts_of_a_list_are_found_one_by_one(serve, engine):
     client = serve()
     ask(client, q=["eins", "zwei"])
     engine.submitted.clear()
-    assert ask(client, q=["drei", "zwei", "vier"]).json()["translatedText"] == ["ierd", "iewz", "reiv"]
+    assert ask(client, q=["drei", "zwei", "vier"]).json()["translatedText"] == [
+        "ierd",
+        "iewz",
+        "reiv",
+    ]
     assert len(engine.submitted) == 2
 
 
@@ -192,14 +207,22 @@ def test_a_hit_needs_no_room_in_the_queue(serve, engine):
     ask(client)
     permit = client.app.state.services.translator.admission.admit(10_000)
     assert ask(client).status_code == 200
-    assert client.post("/translate", json={"q": "neu", "source": "de", "target": "en"}).status_code == 429
+    assert (
+        client.post("/translate", json={"q": "neu", "source": "de", "target": "en"}).status_code
+        == 429
+    )
     permit.release()
 
 
 def test_rate_limits_count_hits(serve):
     client = serve(requests_per_minute=2)
     ask(client), ask(client)
-    assert client.post("/translate", json={"q": "Ein Haus.", "source": "de", "target": "en"}).status_code == 429
+    assert (
+        client.post(
+            "/translate", json={"q": "Ein Haus.", "source": "de", "target": "en"}
+        ).status_code
+        == 429
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,7 +273,9 @@ def test_without_bytes_there_is_no_cache(serve, engine):
 def test_nothing_is_kept_while_the_computation_is_unknown_or_changes(monkeypatch):
     engine = FakeEngine()
     # Read at the beginning, for the record of the leg, and at the end.
-    kinds = iter([(), (), ("cpu", "int8", "eager"), ("cpu", "int8", "native"), ("cpu", "int8", "native")])
+    kinds = iter(
+        [(), (), ("cpu", "int8", "eager"), ("cpu", "int8", "native"), ("cpu", "int8", "native")]
+    )
     monkeypatch.setattr(FakeEngine, "computation", property(lambda _: next(kinds)))
 
     async def scenario() -> int:

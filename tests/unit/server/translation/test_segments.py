@@ -19,7 +19,9 @@ PIECES = [
     *["Hello world.", "Mr. Smith", "e.g.", "3.14", "?", "!", "...", "。", "你好"],
     *[" ", "  ", "\n", "\n\n", "\r\n", "\t", "\x00", "\u2028"],
 ]
-texts = st.text(max_size=200) | st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).map("".join)
+texts = st.text(max_size=200) | st.lists(
+    st.sampled_from(PIECES) | st.text(max_size=3), max_size=40
+).map("".join)
 
 
 @given(texts, st.integers(4, 30))
@@ -27,7 +29,10 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
     leg = Leg(fake_model(max_length=limit), "en", "de")
     segmented = segment_text(text, leg)
     assert all(len(segment.ids) <= limit for segment in segmented.segments)
-    assert segmented.join([unchanged(segment.tagged) for segment in segmented.segments]).write() == text
+    assert (
+        segmented.join([unchanged(segment.tagged) for segment in segmented.segments]).write()
+        == text
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,9 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
         ("en", "A Chișinău 5", "A Chi... 5", ["Chișinău"]),
     ],
 )
-def test_a_lost_name_with_letters_that_the_vocabulary_lacks_with_their_marks_is_masked(source, text, target, masked):
+def test_a_lost_name_with_letters_that_the_vocabulary_lacks_with_their_marks_is_masked(
+    source, text, target, masked
+):
     model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
     leg = Leg(model, source, "de" if source == "en" else "en")
     [segment] = segment_text(text, leg).segments

@@ -1,4 +1,5 @@
-"""A sentence over the model's length is one sentence again: no capital letter in the middle, no lost comma."""
+"""A sentence over the model's length is one sentence again: no capital letter in the middle, no
+lost comma."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ NOUNS = ("Kinder", "Anna", "UNO", "Garten.")
 
 
 class Copyist(FakeEngine):
-    """Copies a text with a capital first letter and without its last comma. Within a sentence it prefers small letters,
-    but for NOUNS."""
+    """Copies a text with a capital first letter and without its last comma. Within a sentence it
+    prefers small letters, but for NOUNS."""
 
     async def _translate(self, ids, options, on_progress) -> JobResult:
         answer = await super()._translate(ids, options, on_progress)
@@ -30,7 +31,9 @@ class Copyist(FakeEngine):
             text = FakeTokenizer().decode(options.target)
             assert text.startswith(", ")
             word = text[2:].split()[0].rstrip(",")
-            score = -0.1 if word in NOUNS or (word.islower() and word.title() not in NOUNS) else -1.0
+            score = (
+                -0.1 if word in NOUNS or (word.islower() and word.title() not in NOUNS) else -1.0
+            )
         else:
             text = (text[:1].upper() + text[1:]).rstrip(",")
         tokens = FakeTokenizer().encode_target(text)
@@ -52,16 +55,36 @@ class Copyist(FakeEngine):
     ],
 )
 def test_the_parts_of_a_long_sentence_are_joined_as_one(text):
-    model = ServedModel("toy", Path("toy"), (("de", "en"),), "", 200, FakeTokenizer(), FIRST_LAYER, segment_length=34)
+    model = ServedModel(
+        "toy",
+        Path("toy"),
+        (("de", "en"),),
+        "",
+        200,
+        FakeTokenizer(),
+        FIRST_LAYER,
+        segment_length=34,
+    )
     found = translated(Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]))
     assert len(found.legs[0].sentences) > 1 and found.text == text
 
 
 def test_a_term_of_a_glossary_keeps_its_capital():
-    model = ServedModel("toy", Path("toy"), (("de", "en"),), "", 200, FakeTokenizer(), FIRST_LAYER, segment_length=34)
+    model = ServedModel(
+        "toy",
+        Path("toy"),
+        (("de", "en"),),
+        "",
+        200,
+        FakeTokenizer(),
+        FIRST_LAYER,
+        segment_length=34,
+    )
     glossary = TermIndex([Entry("die Akkus", "Die Akkus")])
     text = "Er sagte es heute, die Akkus seien im kleinen Garten."
-    found = translated(Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]), glossary=glossary)
+    found = translated(
+        Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]), glossary=glossary
+    )
     assert ", Die Akkus" in found.text
 
 
@@ -85,7 +108,9 @@ def test_the_mark_at_the_end_of_a_part_is_kept(text, source, expected):
 @pytest.mark.parametrize("marks", ["!!", "!!!", "?!", "!?!", "! !", "??"])
 @pytest.mark.parametrize("written", ["! ! ! !", "!!!", "!?", "? ?"])
 def test_marks_at_the_end_are_as_many_as_in_the_source(marks: str, written: str) -> None:
-    assert with_last_marks(f"Arrête {written}", f"Stop{marks}") == "Arrête " + marks.replace(" ", "")
+    assert with_last_marks(f"Arrête {written}", f"Stop{marks}") == "Arrête " + marks.replace(
+        " ", ""
+    )
     for text in ("Arrête.", "Arrête !", "", f"¡Para{written}"):
         assert with_last_marks(text, f"Stop{marks}") == text
     assert with_last_marks(f"Arrête {written}", "Stop!") == f"Arrête {written}"

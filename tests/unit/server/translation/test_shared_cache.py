@@ -1,4 +1,5 @@
-"""The result cache in Redis: what one server translated, the others answer, and an outage is only a miss."""
+"""The result cache in Redis: what one server translated, the others answer, and an outage is only a
+miss."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def keys_of(url: str) -> set[bytes]:
 
 
 def count(client: TestClient, name: str) -> float:
-    [line] = [line for line in client.get("/metrics").text.splitlines() if line.startswith(name + " ")]
+    [line] = [
+        line for line in client.get("/metrics").text.splitlines() if line.startswith(name + " ")
+    ]
     return float(line.split()[1])
 
 
@@ -39,10 +42,14 @@ def test_what_one_server_translated_another_answers(serve, engine, redis):
     assert again["translatedText"] == answer["translatedText"]
     assert again["details"]["sentences"] == answer["details"]["sentences"]
     assert again["id"] != answer["id"]
-    assert second.get("/attention", params={"id": again["id"], "format": "json"}).json()["id"] == again["id"]
+    assert (
+        second.get("/attention", params={"id": again["id"], "format": "json"}).json()["id"]
+        == again["id"]
+    )
     assert count(second, "attentive_cache_shared_hits_total") == 1
     ask(second, details=True)
-    assert count(second, "attentive_cache_shared_hits_total") == 1  # now it is in the memory of the second too
+    # now it is in the memory of the second too
+    assert count(second, "attentive_cache_shared_hits_total") == 1
 
 
 def test_no_text_is_in_a_key_and_nothing_of_a_private_request_is_in_redis(serve, redis):
@@ -54,7 +61,9 @@ def test_no_text_is_in_a_key_and_nothing_of_a_private_request_is_in_redis(serve,
         keys = direct.keys("*")
         values = [direct.get(key) for key in keys if direct.type(key) == b"string"]
     assert not any(b"Katze" in key for key in keys)
-    assert any(b"Katze" in value for value in values) and not any(b"Geheim" in value for value in values)
+    assert any(b"Katze" in value for value in values) and not any(
+        b"Geheim" in value for value in values
+    )
 
 
 def test_without_redis_translations_go_on(serve, engine):

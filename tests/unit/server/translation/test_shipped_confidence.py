@@ -16,7 +16,9 @@ FOLDERS = find_folders(Path(__file__).resolve().parents[4] / "weights")
 def test_the_confidence_was_fitted_for_these_weights(folder):
     confidence = Confidence.load(folder)
     assert confidence is not None, "run the command in docs/models.md#calibration"
-    assert set(confidence.directions) == {f"{source}-{target}" for source, target in read_folder(folder).pairs}
+    assert set(confidence.directions) == {
+        f"{source}-{target}" for source, target in read_folder(folder).pairs
+    }
     qualities = [limits.quality for limits in confidence.directions.values()]
     assert all(quality.wrong > 0.7 and quality.calibration_error < 0.05 for quality in qualities)
     assert sum(quality.wrong for quality in qualities) / len(qualities) > 0.75

@@ -18,7 +18,11 @@ PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
 
 
 def translate(
-    source: str, target: str, text: str = PAGE, format: str = "html", engine: FakeEngine | None = None
+    source: str,
+    target: str,
+    text: str = PAGE,
+    format: str = "html",
+    engine: FakeEngine | None = None,
 ) -> Translation:
     return translated(engine or FakeEngine(), text, source, target, format=format)
 
@@ -49,7 +53,9 @@ def test_the_sentences_of_a_text_are_repeated_at_the_same_time():
     text = "\n".join(f"See http://example.org/{i} {chr(97 + i)}" for i in range(20))
     engine = RetryingEngine(20)
     translated = translate("de", "en", text, "text", engine).text
-    assert [line.split("example.org/")[1].split()[0] for line in translated.split("\n")] == [str(i) for i in range(20)]
+    assert [line.split("example.org/")[1].split()[0] for line in translated.split("\n")] == [
+        str(i) for i in range(20)
+    ]
     assert engine.retries == 0
 
 
@@ -84,7 +90,9 @@ def test_a_long_text_is_sent_in_pieces(monkeypatch):
 
     monkeypatch.setattr(engine, "submit", counted)
     text = "\n".join(f"{'x' * i} y" for i in range(1, 200))
-    assert translated(engine, text, "en", "de").text == "\n".join(f"y {'x' * i}" for i in range(1, 200))
+    assert translated(engine, text, "en", "de").text == "\n".join(
+        f"y {'x' * i}" for i in range(1, 200)
+    )
     assert most == 40
 
 
@@ -101,12 +109,18 @@ def test_equal_sentences_are_translated_and_aligned_once_and_are_at_their_places
         alone, engine = translate("de", "en", line, "text", once := FakeEngine()), FakeEngine()
         whole = translate("de", "en", f"{line}\n" * 50, "text", engine)
         assert whole.text == f"{alone.text}\n" * 50
-        assert (len(engine.submitted), len(engine.attended)) == (len(once.submitted), len(once.attended))
+        assert (len(engine.submitted), len(engine.attended)) == (
+            len(once.submitted),
+            len(once.attended),
+        )
         [sources] = {tuple([each.source for each in leg.sentences]) for leg in whole.legs}
         assert sources == tuple([each.source for each in alone.legs[0].sentences]) * 50
         assert len(whole.legs[0].distinct) == len(alone.legs[0].distinct)
     page = "<p>ein <b>rotes</b> Haus</p>"
-    assert translate("de", "en", page * 50, engine=engine).text == translate("de", "en", page).text * 50
+    assert (
+        translate("de", "en", page * 50, engine=engine).text
+        == translate("de", "en", page).text * 50
+    )
     assert len(engine.attended) <= 2 + len(EQUAL)
 
 
@@ -120,10 +134,14 @@ def test_equal_looks_share_one_pass_like_equal_sentences():
         await services.loaded()
         try:
             requests = [
-                TranslationRequest(texts=(PAGE,), source="de", target="en", format="html", client=client)
+                TranslationRequest(
+                    texts=(PAGE,), source="de", target="en", format="html", client=client
+                )
                 for client in "ab"
             ]
-            answers = await asyncio.gather(*[services.translator.translate(request) for request in requests])
+            answers = await asyncio.gather(
+                *[services.translator.translate(request) for request in requests]
+            )
             return {answer.text for [answer] in answers}, engine
         finally:
             await services.stop()
@@ -131,4 +149,7 @@ def test_equal_looks_share_one_pass_like_equal_sentences():
     texts, engine = asyncio.run(scenario())
     translated_alone = translate("de", "en", engine=(alone := FakeEngine())).text
     assert texts == {translated_alone}
-    assert (len(engine.submitted), len(engine.attended)) == (len(alone.submitted), len(alone.attended))
+    assert (len(engine.submitted), len(engine.attended)) == (
+        len(alone.submitted),
+        len(alone.attended),
+    )

@@ -1,4 +1,5 @@
-"""Translation memories: every format gives the pairs of two languages without markup, and useless pairs are dropped."""
+"""Translation memories: every format gives the pairs of two languages without markup, and useless
+pairs are dropped."""
 
 from __future__ import annotations
 
@@ -12,29 +13,44 @@ from server.translation_memory.cleaning import read_memory
 def tmx(*units: dict[str, str], head: str = "", name: str = "xml:lang") -> str:
     """A file with units of languages and their segments."""
     variants = [
-        "".join(f'<tuv {name}="{tag}"><note>n</note><seg>{seg}</seg></tuv>' for tag, seg in unit.items())
+        "".join(
+            f'<tuv {name}="{tag}"><note>n</note><seg>{seg}</seg></tuv>' for tag, seg in unit.items()
+        )
         for unit in units
     ]
-    return f"{head}<tmx><header/><body>{''.join(f'<tu>{unit}</tu>' for unit in variants)}</body></tmx>"
+    return (
+        f"{head}<tmx><header/><body>{''.join(f'<tu>{unit}</tu>' for unit in variants)}</body></tmx>"
+    )
 
 
 def xliff(*units: str, tags: str = 'source-language="en" target-language="de"') -> str:
     namespace = 'xmlns="urn:oasis:names:tc:xliff:document:1.2"'
-    return f'<xliff {namespace}><file original="a" {tags}><body>{"".join(units)}</body></file></xliff>'
+    return (
+        f'<xliff {namespace}><file original="a" {tags}><body>{"".join(units)}</body></file></xliff>'
+    )
 
 
 def unit(target: str, attributes: str = "", source: str = "Old house", approved: str = "") -> str:
-    return f"<trans-unit {approved}><source>{source}</source><target {attributes}>{target}</target></trans-unit>"
+    return (
+        f"<trans-unit {approved}><source>{source}</source><target "
+        f"{attributes}>{target}</target></trans-unit>"
+    )
 
 
 def xliff2(*segments: str) -> str:
     namespace = 'xmlns="urn:oasis:names:tc:xliff:document:2.0"'
     body = "".join(f"<unit><notes><note>n</note></notes>{segment}</unit>" for segment in segments)
-    return f'<xliff {namespace} version="2.0" srcLang="en-US" trgLang="de-DE"><file id="f">{body}</file></xliff>'
+    return (
+        f'<xliff {namespace} version="2.0" srcLang="en-US" trgLang="de-DE"><file '
+        f'id="f">{body}</file></xliff>'
+    )
 
 
 def segment(target: str, state: str = "final", source: str = "Old house") -> str:
-    return f'<segment state="{state}"><source>{source}</source>{target and f"<target>{target}</target>"}</segment>'
+    return (
+        "<segment "
+        f'state="{state}"><source>{source}</source>{target and f"<target>{target}</target>"}</segment>'
+    )
 
 
 def po(*entries: str, language: str = "de") -> str:
@@ -43,27 +59,45 @@ def po(*entries: str, language: str = "de") -> str:
 
 OLD = {"en": "Old house", "de": "Altes Haus"}
 MARKS = '<mrk mtype="seg" mid="1">{}</mrk> <mrk mtype="seg" mid="2">{}</mrk>'
-CUT = f"<trans-unit><source>x</source><seg-source>{MARKS.format('One day', 'Old house')}</seg-source>"
+CUT = (
+    f"<trans-unit><source>x</source><seg-source>{MARKS.format('One day', 'Old house')}</seg-source>"
+)
 DTD = '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'
 HOUSE = ("Old house", "Altes Haus")
 FILES = [
     ("a.tmx", tmx(OLD), [HOUSE], {}),
-    ("A.TMX", tmx({"EN-US": "Old house", "fr": "Maison", "de_AT": "Altes Haus"}, head=DTD), [HOUSE], {}),
+    (
+        "A.TMX",
+        tmx({"EN-US": "Old house", "fr": "Maison", "de_AT": "Altes Haus"}, head=DTD),
+        [HOUSE],
+        {},
+    ),
     ("a.tmx", tmx({"en-US": "x", "en": "Old house", "de": "Altes Haus"}, name="lang"), [HOUSE], {}),
     ("a.tmx", tmx(OLD, {"en": "Old", "fr": "Vieux"}), [HOUSE], {"in other languages": 1}),
     (
         "a.tmx",
         tmx(
             {
-                "en": '<bpt i="1">&lt;b></bpt>Old<ept i="1">&lt;/b></ept> <hi>house</hi> <ph>{count}</ph>',
+                "en": '<bpt i="1">&lt;b></bpt>Old<ept i="1">&lt;/b></ept> <hi>house</hi> '
+                "<ph>{count}</ph>",
                 "de": "Altes<ph>&lt;br/></ph>Haus <ph>{count}</ph><x/>",
             }
         ),
         [("Old house {count}", "Altes Haus {count}")],
         {},
     ),
-    ("a.xlf", xliff(unit("Altes Haus"), "<group>" + unit("") + "</group>"), [HOUSE], {"not translated": 1}),
-    ("a.sdlxliff", xliff(unit("<g id='1'>Altes</g><x id='2'/> Haus", 'state="final"')), [HOUSE], {}),
+    (
+        "a.xlf",
+        xliff(unit("Altes Haus"), "<group>" + unit("") + "</group>"),
+        [HOUSE],
+        {"not translated": 1},
+    ),
+    (
+        "a.sdlxliff",
+        xliff(unit("<g id='1'>Altes</g><x id='2'/> Haus", 'state="final"')),
+        [HOUSE],
+        {},
+    ),
     (
         "a.xliff",
         xliff(
@@ -76,11 +110,18 @@ FILES = [
     ),
     (
         "a.xlf",
-        xliff(unit("Old house", source="Altes Haus"), tags='source-language="de" target-language="en"'),
+        xliff(
+            unit("Old house", source="Altes Haus"), tags='source-language="de" target-language="en"'
+        ),
         [HOUSE],
         {},
     ),
-    ("a.xlf", xliff(f"{CUT}<target>{MARKS.format('', 'Altes Haus')}</target></trans-unit>"), [HOUSE], {"empty": 1}),
+    (
+        "a.xlf",
+        xliff(f"{CUT}<target>{MARKS.format('', 'Altes Haus')}</target></trans-unit>"),
+        [HOUSE],
+        {"empty": 1},
+    ),
     (
         "a.xlf",
         xliff2(segment("Altes <pc>Haus</pc>"), segment("Haus", "initial"), segment("")),
@@ -89,14 +130,21 @@ FILES = [
     ),
     (
         "a.po",
-        po('msgid "Old house"\nmsgstr "Altes Haus"', '#, fuzzy\nmsgid "x"\nmsgstr "y"', 'msgid "z"\nmsgstr ""'),
+        po(
+            'msgid "Old house"\nmsgstr "Altes Haus"',
+            '#, fuzzy\nmsgid "x"\nmsgstr "y"',
+            'msgid "z"\nmsgstr ""',
+        ),
         [HOUSE],
         {"fuzzy or not approved": 1, "not translated": 1},
     ),
     ("a.po", po('msgid "Altes Haus"\nmsgstr "Old house"', language="en_US"), [HOUSE], {}),
     (
         "a.po",
-        po('msgid "a %d file"\nmsgid_plural "%d files"\nmsgstr[0] "eine %d Datei"\nmsgstr[1] "%d Dateien"'),
+        po(
+            'msgid "a %d file"\nmsgid_plural "%d files"\nmsgstr[0] "eine %d Datei"\nmsgstr[1] "%d '
+            'Dateien"'
+        ),
         [("a %d file", "eine %d Datei"), ("%d files", "%d Dateien")],
         {},
     ),
@@ -139,11 +187,19 @@ def read(tmp_path, name: str, data: str | bytes, pair: tuple[str, str] = ("en", 
         ("a.tmx", xliff(unit("x")), "The file is not TMX"),
         ("a.xlf", tmx(OLD), "The file is not XLIFF"),
         ("a.tmx", tmx(OLD, head='<!DOCTYPE tmx [<!ENTITY a "b">]>'), "defines entities"),
-        ("a.tmx", tmx(OLD, head='<!DOCTYPE tmx [<!ENTITY a "&a;&a;">]>').replace("Old", "&a;"), "entit|Line 1"),
+        (
+            "a.tmx",
+            tmx(OLD, head='<!DOCTYPE tmx [<!ENTITY a "&a;&a;">]>').replace("Old", "&a;"),
+            "entit|Line 1",
+        ),
         ("a.tsv", "a\tb\n\na b\n", "Line 3 has 1 columns and not 2"),
         ("a.tsv", b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 9, "not text in UTF-8"),
         ("a.csv", 'a,b\n"c,d\n', "Line 2 is not CSV"),
-        ("a.po", 'msgid "a"\nmsgstr "b"\n\nnothing "c"\n', "not a valid gettext catalog; see line 4"),
+        (
+            "a.po",
+            'msgid "a"\nmsgstr "b"\n\nnothing "c"\n',
+            "not a valid gettext catalog; see line 4",
+        ),
         (
             "a.tsv",
             "Wir gehen heute in das alte Haus.\tWe go into the old house today, all of us.\n" * 20,
@@ -151,14 +207,17 @@ def read(tmp_path, name: str, data: str | bytes, pair: tuple[str, str] = ("en", 
         ),
         (
             "a.tsv",
-            "We go into the old house today.\tNous allons tous ensemble dans la vieille maison.\n" * 20,
+            "We go into the old house today.\tNous allons tous ensemble dans la vieille maison.\n"
+            * 20,
             "should be German",
         ),
     ],
 )
 def test_a_wrong_file_gets_a_sentence(name, data, message, tmp_path):
     rows = data.splitlines(keepends=True) if "should" in message else []
-    data = "".join(line.replace("\t", f" {chr(97 + n) * 3}\t") for n, line in enumerate(rows)) or data
+    data = (
+        "".join(line.replace("\t", f" {chr(97 + n) * 3}\t") for n, line in enumerate(rows)) or data
+    )
     with pytest.raises(InvalidRequest, match=rf"{name}: .*(?:{message}).*\.$"):
         read(tmp_path, name, data)
 
@@ -179,12 +238,24 @@ def test_a_wrong_file_gets_a_sentence(name, data, message, tmp_path):
         ("{name} is here", "{nom} ist hier", "with other placeholders"),
         ("An <b>old</b> house", "Ein altes Haus", "with other placeholders"),
         ("HOUSE  7", "haus 12", "repeated"),
-        ("We all go into the old house today", "Nous allons tous dans la vieille maison", "in another language"),
+        (
+            "We all go into the old house today",
+            "Nous allons tous dans la vieille maison",
+            "in another language",
+        ),
         ("%1$s of {n}", "{n} von %1$s", ("%1$s of {n}", "{n} von %1$s")),
-        ("{n, plural, one {# file} other {# files}}", "{n, plural, one {# Datei} other {# Dateien}}", True),
+        (
+            "{n, plural, one {# file} other {# files}}",
+            "{n, plural, one {# Datei} other {# Dateien}}",
+            True,
+        ),
         ("See https://a.org/en/x", "Siehe https://a.org/de/x", True),
         ("%(done)s / %(all)s", "%(done)s/%(all)s", True),
-        ('<i class="oi" title="End of it all"/> Old', '<i class="oi" title="Ende von allem"/> Alt', True),
+        (
+            '<i class="oi" title="End of it all"/> Old',
+            '<i class="oi" title="Ende von allem"/> Alt',
+            True,
+        ),
         (
             "<span class='badge rounded of' invisible='alone is not the one'>Speaker</span>",
             "<span class='badge rounded of' invisible='alone is not the one'>Referent</span>",
@@ -206,7 +277,10 @@ def test_cleaning(source, target, kept, tmp_path):
 
 
 def test_text_in_another_encoding(tmp_path):
-    for name, text in (("a.tsv", "Café\tKaffeehäuser\n"), ("a.po", po('msgid "Café"\nmsgstr "Kaffeehäuser"'))):
+    for name, text in (
+        ("a.tsv", "Café\tKaffeehäuser\n"),
+        ("a.po", po('msgid "Café"\nmsgstr "Kaffeehäuser"')),
+    ):
         assert read(tmp_path, name, text.encode("cp1252")) == ([Pair("Café", "Kaffeehäuser")], {})
 
 

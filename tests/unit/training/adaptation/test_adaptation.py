@@ -42,9 +42,14 @@ SENTENCES = [Sentence(*pair, general=i % 2 == 0) for i, pair in enumerate(made_s
 
 
 def translations(right: int, *, general: bool = True) -> list[str]:
-    """Returns translations of which `right` of ten are right, of the kept and with `general` of the general sentences."""
-    chosen = [(one.general and not general) or i % 20 < 2 * right for i, one in enumerate(SENTENCES)]
-    return [one.reference if right else "falsch" for one, right in zip(SENTENCES, chosen, strict=True)]
+    """Returns translations of which `right` of ten are right, of the kept and with `general` of the
+    general sentences."""
+    chosen = [
+        (one.general and not general) or i % 20 < 2 * right for i, one in enumerate(SENTENCES)
+    ]
+    return [
+        one.reference if right else "falsch" for one, right in zip(SENTENCES, chosen, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,13 +59,21 @@ def translations(right: int, *, general: bool = True) -> list[str]:
         (translations(5), translations(5), ["not better", "5,000 pairs"]),
         (translations(5), [*translations(5)[:-1], "falsch!"], ["not better", "5,000 pairs"]),
         (translations(9), translations(5), ["not better", "5,000 pairs", "general set loses"]),
-        ([one.reference if one.general else "" for one in SENTENCES], translations(9), ["general set loses"]),
+        (
+            [one.reference if one.general else "" for one in SENTENCES],
+            translations(9),
+            ["general set loses"],
+        ),
     ],
 )
-def test_the_reasons_against_a_model(before: list[str], after: list[str], reasons: list[str]) -> None:
+def test_the_reasons_against_a_model(
+    before: list[str], after: list[str], reasons: list[str]
+) -> None:
     judgement = judge(SENTENCES, before, after, ("en", "de"), {})
     said = judgement.reasons()
-    assert len(said) == len(reasons) and all(a in b for a, b in zip(reasons, said, strict=True)), said
+    assert len(said) == len(reasons) and all(a in b for a, b in zip(reasons, said, strict=True)), (
+        said
+    )
     assert judgement.terms is None and judgement.chrf.low <= judgement.gained <= judgement.chrf.high
     assert [row[0] for row in judgement.table()] == ["SCORE", "BLEU", "chrF", "general chrF"]
 
@@ -81,7 +94,9 @@ def test_terms_are_whole_words(direction, term, text, counts) -> None:
 
 
 @pytest.mark.parametrize(("forgets_from", "share"), [(2.0, 1.0), (0.6, 0.5), (0.0, 1.0)])
-def test_the_largest_share_that_does_not_forget_is_taken(tmp_path, monkeypatch, forgets_from, share) -> None:
+def test_the_largest_share_that_does_not_forget_is_taken(
+    tmp_path, monkeypatch, forgets_from, share
+) -> None:
     written: list[float] = []
 
     def write(base: object, after: object, share: float, path: Path, *_: object) -> str:
@@ -111,7 +126,9 @@ def test_the_largest_share_that_does_not_forget_is_taken(tmp_path, monkeypatch, 
         work=tmp_path / "work", minutes=5.0, translate=translate, say=print,
     )  # fmt: skip
     adapted = adapt(task)
-    assert (adapted.share, adapted.folder) == (share, "folder") and len(adapted.translations) == len(SENTENCES)
+    assert (adapted.share, adapted.folder) == (share, "folder") and len(
+        adapted.translations
+    ) == len(SENTENCES)
     assert bool(adapted.judgement.reasons()) == (forgets_from == 0.0)
     assert 0.3 * 5 <= trained.call_args.args[3] <= 5
     trained.return_value = None
@@ -164,7 +181,9 @@ def test_a_refusal_asks_for_minutes_where_the_pairs_would_be_enough(kept) -> Non
 def test_the_package_has_general_sentences_in_both_directions() -> None:
     there, back = general_sentences("en", "fr"), general_sentences("fr", "en")
     assert 150 < len(there) <= 200 and all(one.general for one in there)
-    assert [(one.reference, one.source) for one in back] == [(one.source, one.reference) for one in there]
+    assert [(one.reference, one.source) for one in back] == [
+        (one.source, one.reference) for one in there
+    ]
     assert general_sentences("de", "fr") == general_sentences("en", "ja") == []
 
 
@@ -177,8 +196,12 @@ def base(shape: str, path: Path) -> ModelFolder:
     if shape == "embedded":
         path.mkdir()
         symbols = [">>de<<", *SYMBOLS]
-        pieces = small_vocabulary(path / "tokenizer.model", made_up_text(3), 500, user_defined_symbols=symbols)
-        model = random_model(vocab_size=pieces.get_piece_size(), tied_embeddings=True, dropout=0.0, max_length=96)
+        pieces = small_vocabulary(
+            path / "tokenizer.model", made_up_text(3), 500, user_defined_symbols=symbols
+        )
+        model = random_model(
+            vocab_size=pieces.get_piece_size(), tied_embeddings=True, dropout=0.0, max_length=96
+        )
         folder = new_folder(path, model.config, tags={"de": ">>de<<"}, license="MIT")
         save_model(folder, model)
         return folder
@@ -198,7 +221,12 @@ def test_a_model_of_any_shape_learns_the_pairs_and_is_served(shape: str, tmp_pat
     folder = base(shape, tmp_path / "base")
     examples = encode(PAIRS, folder, DIRECTION)
     assert len(examples) > 100
-    batches = [batch for _, _, batch in takewhile(lambda item: item[0] == 0, ExampleBatches(examples, 999).stream())]
+    batches = [
+        batch
+        for _, _, batch in takewhile(
+            lambda item: item[0] == 0, ExampleBatches(examples, 999).stream()
+        )
+    ]
     (tmp_path / "work").mkdir()
     after = train(folder, examples, tmp_path / "work", 1)
     before = load_model(folder)
@@ -207,7 +235,11 @@ def test_a_model_of_any_shape_learns_the_pairs_and_is_served(shape: str, tmp_pat
     for share, expected in ((0.0, before), (1.0, after)):
         write_mixture(folder, after, share, tmp_path / "mine", DIRECTION, None)
         written = read_folder(tmp_path / "mine")
-        assert (written.name, written.pairs, written.license) == ("mine", (DIRECTION,), folder.license)
+        assert (written.name, written.pairs, written.license) == (
+            "mine",
+            (DIRECTION,),
+            folder.license,
+        )
         for name, tensor in load_model(written).state_dict().items():
             assert torch.equal(tensor, expected.state_dict()[name]), name
         check_trial_sentence(open_exact(written), written.model)
@@ -215,7 +247,9 @@ def test_a_model_of_any_shape_learns_the_pairs_and_is_served(shape: str, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_training_equals_an_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = base("embedded", tmp_path / "base")
     examples = encode(PAIRS, folder, DIRECTION)
     monkeypatch.setattr(training, "_BATCH_TOKENS", 256)
@@ -240,7 +274,9 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path, monkeypa
 
 
 def test_an_epoch_has_every_example_once_and_goes_on_anywhere() -> None:
-    examples: list[Example] = [(tuple(range(4, 6 + i % 7)), (0, *range(9, 10 + i % 5), 0)) for i in range(61)]
+    examples: list[Example] = [
+        (tuple(range(4, 6 + i % 7)), (0, *range(9, 10 + i % 5), 0)) for i in range(61)
+    ]
     stream = ExampleBatches(examples, 40).stream()
     epoch = list(takewhile(lambda item: item[0] == 0, stream))
     rows = [
@@ -248,7 +284,8 @@ def test_an_epoch_has_every_example_once_and_goes_on_anywhere() -> None:
         for _, _, batch in epoch
         for pair in zip(batch.source, batch.target, strict=True)
     ]
-    assert len(rows) >= len(examples) - 1 and not set(rows) - set(examples)  # one that is left over has no batch
+    # one that is left over has no batch
+    assert len(rows) >= len(examples) - 1 and not set(rows) - set(examples)
     assert sum(batch.tokens for _, _, batch in epoch) == sum(len(target) - 1 for _, target in rows)
     again = next(ExampleBatches(examples, 40).stream(0, 3))
     assert again[:2] == (0, 3) and torch.equal(again[2].source, epoch[3][2].source)
@@ -257,7 +294,9 @@ def test_an_epoch_has_every_example_once_and_goes_on_anywhere() -> None:
 @pytest.mark.parametrize("tags", [(), (2, 3)])
 def test_a_shortlist_allows_what_the_examples_write(tags: tuple[int, ...]) -> None:
     rows = 50 * max(1, len(tags))
-    narrow = Shortlist(np.arange(rows + 1), np.arange(rows, dtype=np.int32) % 20, 0, False, 50, tags)
+    narrow = Shortlist(
+        np.arange(rows + 1), np.arange(rows, dtype=np.int32) % 20, 0, False, 50, tags
+    )
     wide = extended(narrow, [(np.array([3, 7, 8]), np.array([31, 32]))] * 3)
 
     def allowed(listed: Shortlist, source: tuple[int, ...]) -> set[int]:

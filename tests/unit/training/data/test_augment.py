@@ -34,7 +34,10 @@ def _ids(processor: sentencepiece.SentencePieceProcessor, text: str) -> np.ndarr
 
 
 def _texts(
-    processor: sentencepiece.SentencePieceProcessor, augmenter: Augmenter, pair: tuple[str, str], seed: int
+    processor: sentencepiece.SentencePieceProcessor,
+    augmenter: Augmenter,
+    pair: tuple[str, str],
+    seed: int,
 ) -> tuple[str, str]:
     random = np.random.default_rng(seed)
     kind = int(augmenter.choose_kinds(1, random)[0])
@@ -51,7 +54,9 @@ def test_numbers_stay_equal_on_both_sides(
         left, right = _texts(processor, augmenter, pair, seed)
         numbers = re.findall(r"\d+", left)
         assert numbers == re.findall(r"\d+", right)
-        assert [len(number) for number in numbers] == [len(number) for number in re.findall(r"\d+", pair[0])]
+        assert [len(number) for number in numbers] == [
+            len(number) for number in re.findall(r"\d+", pair[0])
+        ]
         assert re.sub(r"\d", "", left) == re.sub(r"\d", "", pair[0])
         assert "1 dog" in left or "1 dog" not in pair[0]  # the noun is singular
 
@@ -67,7 +72,9 @@ def test_names_change_on_both_sides(processor: sentencepiece.SentencePieceProces
     assert changed
 
 
-def test_shared_names_are_words_of_both_sides(processor: sentencepiece.SentencePieceProcessor) -> None:
+def test_shared_names_are_words_of_both_sides(
+    processor: sentencepiece.SentencePieceProcessor,
+) -> None:
     sides = [[_ids(processor, pair[side]).astype(np.uint16) for pair in _PAIRS] for side in (0, 1)]
     starts = [np.concatenate([[0], np.cumsum([len(row) for row in rows])]) for rows in sides]
     shard = Shard(
@@ -145,18 +152,28 @@ def test_a_span_that_occurs_twice_has_one_number() -> None:
 
 
 def test_all_numbers_are_drawn() -> None:
-    found = {mask_shared_spans("a 7", "b 7", np.random.default_rng(seed))[0][2:] for seed in range(200)}
+    found = {
+        mask_shared_spans("a 7", "b 7", np.random.default_rng(seed))[0][2:] for seed in range(200)
+    }
     assert found == {*PLACEHOLDERS, "7"}
 
 
 def test_a_first_word_is_masked_only_if_it_is_a_listed_name() -> None:
     random = np.random.default_rng(1)
-    assert all(mask_shared_spans("Warm it is.", "Warm ist es.", random)[0] == "Warm it is." for _ in range(20))
-    assert any(mask_shared_spans("Anna is.", "Anna ist.", random, {"Anna"})[0] != "Anna is." for _ in range(20))
+    assert all(
+        mask_shared_spans("Warm it is.", "Warm ist es.", random)[0] == "Warm it is."
+        for _ in range(20)
+    )
+    assert any(
+        mask_shared_spans("Anna is.", "Anna ist.", random, {"Anna"})[0] != "Anna is."
+        for _ in range(20)
+    )
 
 
 def test_a_vocabulary_keeps_the_symbols(tmp_path: Path) -> None:
-    processor = small_vocabulary(tmp_path / "t.model", _TEXT * 5, 340, user_defined_symbols=list(SYMBOLS))
+    processor = small_vocabulary(
+        tmp_path / "t.model", _TEXT * 5, 340, user_defined_symbols=list(SYMBOLS)
+    )
     masked = "the <ph1> sees <ph9>, <g>cat</g>."
     assert processor.decode(processor.encode(masked)) == masked
 
@@ -194,14 +211,20 @@ def test_form_of_address(language: str, text: str, form: str | None) -> None:
 
 def test_the_symbol_comes_first_in_the_source(tmp_path: Path) -> None:
     text = ["can you help me kannst du mir helfen es regnet"] * 5
-    processor = small_vocabulary(tmp_path / "t.model", text, 340, user_defined_symbols=list(SYMBOLS))
+    processor = small_vocabulary(
+        tmp_path / "t.model", text, 340, user_defined_symbols=list(SYMBOLS)
+    )
     augmenter = Augmenter(processor, {"formality": 1.0})
     random, kind = np.random.default_rng(1), kind_number("formality")
-    source, german = (np.array(processor.encode(text)) for text in ("can you help me", "kannst du mir helfen"))
+    source, german = (
+        np.array(processor.encode(text)) for text in ("can you help me", "kannst du mir helfen")
+    )
     left, right = augmenter.rewrite(kind, source, german, random, "de")
     assert left.tolist() == [processor.piece_to_id(INFORMAL), *source.tolist()]
     assert right.tolist() == german.tolist()
     same, _ = augmenter.rewrite(kind, german, source, random, "en")
     assert same.tolist() == german.tolist()
-    lengths = augmenter.reserved_lengths(np.array([kind, 0]), np.array([9, 9]), np.array([9, 9]), 40)
+    lengths = augmenter.reserved_lengths(
+        np.array([kind, 0]), np.array([9, 9]), np.array([9, 9]), 40
+    )
     assert [side.tolist() for side in lengths] == [[10, 9], [9, 9]]

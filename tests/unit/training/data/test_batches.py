@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.models.tiny_training import made_recipe, random_shard, run_folder, small_vocabulary, tiny_recipe
+from tests.support.models.tiny_training import (
+    made_recipe,
+    random_shard,
+    run_folder,
+    small_vocabulary,
+    tiny_recipe,
+)
 from training import commands
 from training.data import shards
 from training.data.augment import Augmenter
@@ -33,12 +39,17 @@ def shard() -> Shard:
 
 
 def _epoch(batches: Batches, epoch: int = 0) -> list[Batch]:
-    return [batch for _, _, batch in takewhile(lambda item: item[0] == epoch, batches.stream(epoch))]
+    return [
+        batch for _, _, batch in takewhile(lambda item: item[0] == epoch, batches.stream(epoch))
+    ]
 
 
 def _rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Returns source and target of each pair without padding."""
-    sides = ([tuple(row[row != PADDING].tolist()) for row in side] for side in (batch.source, batch.target))
+    sides = (
+        [tuple(row[row != PADDING].tolist()) for row in side]
+        for side in (batch.source, batch.target)
+    )
     return list(zip(*sides, strict=True))
 
 
@@ -83,9 +94,14 @@ def test_a_stream_resumes_in_the_middle_of_an_epoch(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_share_the_batches_and_begin_an_epoch_at_the_same_step(shard: Shard, ranks: int) -> None:
+def test_ranks_share_the_batches_and_begin_an_epoch_at_the_same_step(
+    shard: Shard, ranks: int
+) -> None:
     whole = len(_epoch(Batches(shard, made_recipe(), _IDS, None, _TOKENS)))
-    parts = [Batches(shard, made_recipe(), _IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)]
+    parts = [
+        Batches(shard, made_recipe(), _IDS, None, _TOKENS, rank=rank, ranks=ranks)
+        for rank in range(ranks)
+    ]
     steps = -(-whole // ranks)
     for rank, part in enumerate(parts):
         places = [(epoch, index) for epoch, index, _ in islice(part.stream(), steps + 1)]
@@ -102,7 +118,8 @@ def test_an_epoch_without_pairs_is_refused(ranks: int, pairs: int, weight: float
 
 
 class _Sevens:
-    """A test double of Augmenter that replaces both sides of every third example by `length` sevens."""
+    """A test double of Augmenter that replaces both sides of every third example by `length`
+    sevens."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -113,10 +130,17 @@ class _Sevens:
     def reserved_lengths(
         self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int
     ) -> tuple[np.ndarray, ...]:
-        return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
+        return tuple(
+            np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets)
+        )
 
     def rewrite(
-        self, number: int, source: np.ndarray, target: np.ndarray, random: np.random.Generator, language: str
+        self,
+        number: int,
+        source: np.ndarray,
+        target: np.ndarray,
+        random: np.random.Generator,
+        language: str,
     ) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self._length, 7), np.full(self._length, 7)
 
@@ -130,7 +154,9 @@ def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, length: int, cha
 
 
 def test_copied_pairs_with_a_longer_target_fit_their_row(shard: Shard, tmp_path: Path) -> None:
-    augmenter = Augmenter(small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 300), {"copy": 1.0})
+    augmenter = Augmenter(
+        small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 300), {"copy": 1.0}
+    )
     for batch in _epoch(Batches(shard, made_recipe(), _IDS, augmenter, _TOKENS)):
         assert batch.source.numel() <= _TOKENS
         assert all(source[1:] == target[1:] for source, target in _rows(batch))
@@ -140,15 +166,20 @@ class _Reordered(_Sevens):
     """A test double of Augmenter that reorders both sides of every third example at random."""
 
     def rewrite(
-        self, number: int, source: np.ndarray, target: np.ndarray, random: np.random.Generator, language: str
+        self,
+        number: int,
+        source: np.ndarray,
+        target: np.ndarray,
+        random: np.random.Generator,
+        language: str,
     ) -> tuple[np.ndarray, np.ndarray]:
         return random.permutation(source), random.permutation(target)
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more processes than cores
 def test_processes_make_the_same_batches_in_the_same_order(shard: Shard) -> None:
-    """From the middle of an epoch over the ends of several, as the second of two ranks, with pairs that
-    are rewritten at random."""
+    """From the middle of an epoch over the ends of several, as the second of two ranks, with pairs
+    that are rewritten at random."""
     batches = Batches(shard, made_recipe(), _IDS, _Reordered(0), _TOKENS, rank=1, ranks=2)  # type: ignore[arg-type]
     expected = list(islice(batches.stream(1, 4), 40))
     assert expected[-1][0] > 2
@@ -165,11 +196,15 @@ def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> No
         shares.append(float(tokens[0].sum() / tokens.sum()))
     assert shares[0] < shares[1] < shares[2]
     assert shares[2] == pytest.approx(0.5, abs=0.01)
-    assert sampling_rates(shard, made_recipe(temperature=5.0)).min() == 1.0  # the largest direction is not changed
+    # the largest direction is not changed
+    assert sampling_rates(shard, made_recipe(temperature=5.0)).min() == 1.0
 
 
 def test_sources_may_be_used_in_one_direction_only(shard: Shard) -> None:
-    assert sampling_rates(shard, made_recipe(one_way={"talk": "de-en"})).tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    assert sampling_rates(shard, made_recipe(one_way={"talk": "de-en"})).tolist() == [
+        [0.0, 1.0],
+        [1.0, 1.0],
+    ]
 
 
 @pytest.mark.parametrize("table", ["one_way", "back_translated"])
@@ -178,7 +213,9 @@ def test_a_source_without_pairs_has_no_direction(shard: Shard, table: str) -> No
         sampling_rates(shard, made_recipe(**{table: {"talk": "de-en", "tlak": "de-en"}}))
 
 
-def test_prepare_writes_a_missing_shard_and_keeps_the_vocabulary(prepared: Path, tmp_path: Path) -> None:
+def test_prepare_writes_a_missing_shard_and_keeps_the_vocabulary(
+    prepared: Path, tmp_path: Path
+) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     vocabulary, expected = (folder / "tokenizer.model").read_bytes(), Shard.load(folder, "pairs")
     (folder / "pairs.npz").unlink()
@@ -204,9 +241,13 @@ def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
     assert loaded.groups == saved.groups
 
 
-def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     processor = SimpleNamespace(get_piece_size=lambda: 70_000)
-    monkeypatch.setattr(shards.sentencepiece, "SentencePieceProcessor", lambda model_file: processor)
+    monkeypatch.setattr(
+        shards.sentencepiece, "SentencePieceProcessor", lambda model_file: processor
+    )
     with pytest.raises(RecipeError, match="70000 pieces"):
         tokenise(tiny_recipe(tmp_path), tmp_path / "tokenizer.model")
 
@@ -218,7 +259,11 @@ def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path)
     path = shard_file(tmp_path, "pairs")
     data = path.read_bytes()
     middle = len(data) // 4
-    for damaged in (data[:-9], b"", data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]):
+    for damaged in (
+        data[:-9],
+        b"",
+        data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :],
+    ):
         path.write_bytes(damaged)
         with pytest.raises(RecipeError, match=r"pairs\.npz is damaged"):
             Shard.load(tmp_path, "pairs")

@@ -1,6 +1,7 @@
 """Code for GPUs, tested on a CPU: batched Muon and compiled layers.
 
-PyTorch promises its usual tolerance, because batches and compilation change the order of float32 sums.
+PyTorch promises its usual tolerance, because batches and compilation change the order of float32
+sums.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from training.loop.muon import Muon
 pytestmark = pytest.mark.numeric
 
 _CONFIG = ModelConfig(
-    vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=2, decoder_layers=2, max_length=64, dropout=0.0
+    vocab_size=50,
+    d_model=16,
+    heads=2,
+    d_ff=32,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_length=64,
+    dropout=0.0,
 )
 
 
@@ -62,15 +70,21 @@ def test_compiled_layers_have_the_same_gradients_for_every_shape() -> None:
     label_loss = compile_layers(compiled, backend="aot_eager")
     for rows, width in ((6, 8), (3, 16), (7, 24)):
         batch = _batch(rows, width)
-        expected, found = batch_loss(model, batch, 0.1), batch_loss(compiled, batch, 0.1, label_loss)
+        expected, found = (
+            batch_loss(model, batch, 0.1),
+            batch_loss(compiled, batch, 0.1, label_loss),
+        )
         torch.testing.assert_close(found, expected)
         expected.backward()
         found.backward()
     for (name, one), other in zip(model.named_parameters(), compiled.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, msg=name)
-    # One graph each for encoder layers, decoder layers and the loss, and one more if the first shape counts as a constant.
+    # One graph each for encoder layers, decoder layers and the loss, and one more if the first
+    # shape counts as a constant.
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     compiled.eval()
     with without_compilation(), torch.no_grad():
-        torch.testing.assert_close(batch_loss(compiled, batch, 0.0), batch_loss(model.eval(), batch, 0.0))
+        torch.testing.assert_close(
+            batch_loss(compiled, batch, 0.0), batch_loss(model.eval(), batch, 0.0)
+        )
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 4

@@ -13,7 +13,9 @@ from training.loop.loss import batch_loss
 
 def test_hidden_ends_are_masked_in_the_encoder_only(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    config = ModelConfig(vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    config = ModelConfig(
+        vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0
+    )
     model = Transformer(config)
     source = torch.tensor([[5, 9, 8, 7, 3], [5, 9, 3, PADDING, PADDING]])
     batch = Batch(source, torch.full((2, 5), 9), 8)

@@ -34,7 +34,9 @@ def _add_gradients(model: nn.Module, scale: float) -> None:
 
 
 def _average_as_rank(rank: int, folder: Path) -> None:
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
+    )
     model = _layer()
     _add_gradients(model, 1.0 + 2.0 * rank)
     average_gradients(model.parameters(), 2)
@@ -54,14 +56,20 @@ def test_ranks_get_the_average(tmp_path: Path) -> None:
 
 
 def test_the_linear_rate_rises_and_falls_to_zero_over_the_whole_budget() -> None:
-    recipe = TrainRecipe(schedule="linear", optimizer="muon", rate=0.002, matrix_rate=0.01, warmup=10)
+    recipe = TrainRecipe(
+        schedule="linear", optimizer="muon", rate=0.002, matrix_rate=0.01, warmup=10
+    )
     optimizers = [torch.optim.SGD([nn.Parameter(torch.zeros(1))]) for _ in range(2)]
     rates = [set_rates(optimizers, recipe, 512, step, (step - 1) / 1000) for step in range(1, 1002)]
-    assert rates[:10] == pytest.approx([0.0002 * step * (1001 - step) / 1000 for step in range(1, 11)])
+    assert rates[:10] == pytest.approx(
+        [0.0002 * step * (1001 - step) / 1000 for step in range(1, 11)]
+    )
     assert np.diff(rates[9:]) == pytest.approx(-0.002 / 1000)
     assert rates[-1] == 0.0
     set_rates(optimizers, recipe, 512, 501, 0.5)
-    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == pytest.approx([0.005, 0.001])
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == pytest.approx(
+        [0.005, 0.001]
+    )
 
 
 def test_schedules() -> None:
@@ -83,12 +91,16 @@ _SHAPES: list[dict[str, Any]] = [
 def _model(**fields: Any) -> Transformer:
     torch.manual_seed(1)
     sizes = {"d_model": 64, "heads": 4, "d_ff": 128, "encoder_layers": 2, "decoder_layers": 2}
-    return Transformer(ModelConfig(**{"vocab_size": 100, "dropout": 0.0, **sizes, **fields})).train()
+    return Transformer(
+        ModelConfig(**{"vocab_size": 100, "dropout": 0.0, **sizes, **fields})
+    ).train()
 
 
 def _batch(rows: int, source: int, target: int) -> Batch:
     draw = torch.Generator().manual_seed(rows)
-    left, right = (torch.randint(4, 100, (rows, width), generator=draw) for width in (source, target))
+    left, right = (
+        torch.randint(4, 100, (rows, width), generator=draw) for width in (source, target)
+    )
     for row in range(1, rows):
         left[row, 1 + row % source :] = PADDING
         right[row, 2 + row % target :] = PADDING

@@ -1,4 +1,5 @@
-"""QK-clip limits attention logits, also at a very high rate, and does not change heads within the limit.
+"""QK-clip limits attention logits, also at a very high rate, and does not change heads within the
+limit.
 
 PyTorch promises its usual tolerance, because the order of float32 sums depends on the shape.
 """
@@ -19,7 +20,14 @@ from training.recipe import TrainRecipe
 pytestmark = pytest.mark.numeric
 
 _CONFIG = ModelConfig(
-    vocab_size=40, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=64, dropout=0.0
+    vocab_size=40,
+    d_model=32,
+    heads=4,
+    d_ff=64,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_length=64,
+    dropout=0.0,
 )
 _BOUND = 8.0
 
@@ -48,7 +56,9 @@ def test_only_heads_above_the_bound_are_scaled() -> None:
     for name, parameter in model.named_parameters():
         if name.startswith("encoder.1.self_attention.") and (".query." in name or ".key." in name):
             changed = (
-                (parameter != before[name]).flatten(1).any(1) if parameter.dim() == 2 else parameter != before[name]
+                (parameter != before[name]).flatten(1).any(1)
+                if parameter.dim() == 2
+                else parameter != before[name]
             )
             assert not changed[:8].any()
             assert not changed[16:].any()
@@ -60,7 +70,13 @@ def test_only_heads_above_the_bound_are_scaled() -> None:
 @pytest.mark.parametrize("query_key_rate", [None, 0.05])
 def test_logits_stay_bounded_at_a_very_high_rate(query_key_rate: float | None) -> None:
     recipe = TrainRecipe(
-        optimizer="muon", schedule="wsd", rate=0.02, matrix_rate=0.2, query_key_rate=query_key_rate, warmup=1, decay=0.0
+        optimizer="muon",
+        schedule="wsd",
+        rate=0.02,
+        matrix_rate=0.2,
+        query_key_rate=query_key_rate,
+        warmup=1,
+        decay=0.0,
     )
 
     def largest(clipped: bool) -> float:

@@ -43,7 +43,10 @@ def test_all_weights_are_copied(finished: tuple[ModelFolder, Transformer]) -> No
 
 @pytest.mark.parametrize(
     ("d_ff", "pieces", "error"),
-    [(64, b"pieces", "another shape"), (32, b"others", r"old has another vocabulary; set \[vocabulary\] start")],
+    [
+        (64, b"pieces", "another shape"),
+        (32, b"others", r"old has another vocabulary; set \[vocabulary\] start"),
+    ],
 )
 def test_another_shape_or_vocabulary_is_refused(
     finished: tuple[ModelFolder, Transformer], tmp_path: Path, d_ff: int, pieces: bytes, error: str
@@ -70,5 +73,7 @@ def test_only_the_last_checkpoints_are_kept_and_the_newest_is_loaded(tmp_path: P
     assert names == [f"step-000000{step}.safetensors" for step in (2, 3, 4)]
     other = nn.Linear(2, 2)
     others = [torch.optim.Adam(other.parameters())]
-    assert checkpoint.load(tmp_path, other, others, torch.device("cpu")) == Progress(4, 1, 7, 180, 2.5)
+    assert checkpoint.load(tmp_path, other, others, torch.device("cpu")) == Progress(
+        4, 1, 7, 180, 2.5
+    )
     assert torch.equal(other.weight, model.weight)

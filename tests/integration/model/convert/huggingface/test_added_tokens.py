@@ -1,4 +1,5 @@
-"""Imported tokenizers read and write what those of transformers do: added tokens, tokenizer.json, files of two models."""
+"""Imported tokenizers read and write what those of transformers do: added tokens, tokenizer.json,
+files of two models."""
 
 from __future__ import annotations
 
@@ -18,9 +19,22 @@ from tests.support.models.multilingual_models import random_multilingual
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
 transformers = pytest.importorskip("transformers")
 TEXTS = [
-    *("Hello ACME world", "xACMEy", "ACME", " ACME  foo", "a <ph>b c", "<ph><ph>", "one <r> two", "ACMEs <ph1>", ""),
+    *(
+        "Hello ACME world",
+        "xACMEy",
+        "ACME",
+        " ACME  foo",
+        "a <ph>b c",
+        "<ph><ph>",
+        "one <r> two",
+        "ACMEs <ph1>",
+        "",
+    ),
     *("two  spaces", "ﬁne Ⅷ ½ ﷺ", "a\tb\nc", "x☃☃☃y ☃", "é é", "a\u00a0b <ph> ☃", "ACM E", "<sp>x"),
-    *(f"{text} ACME" if number % 3 else f"<ph>{text}" for number, text in enumerate(made_up_text(seed=41, lines=60))),
+    *(
+        f"{text} ACME" if number % 3 else f"<ph>{text}"
+        for number, text in enumerate(made_up_text(seed=41, lines=60))
+    ),
 ]
 FAMILIES = {"marian": ("en", "de"), "nllb": ("en", "de"), "m2m100": ("en", "de")}
 
@@ -47,7 +61,9 @@ def added(path: Path, family: str) -> Any:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_added_tokens_are_matched_in_a_text_and_written_as_in_transformers(family: str, tmp_path: Path) -> None:
+def test_added_tokens_are_matched_in_a_text_and_written_as_in_transformers(
+    family: str, tmp_path: Path
+) -> None:
     theirs = added(tmp_path, family)
     if family == "nllb":
         assert not (tmp_path / "model" / "sentencepiece.bpe.model").exists(), (
@@ -61,11 +77,15 @@ def test_added_tokens_are_matched_in_a_text_and_written_as_in_transformers(famil
         start = len(encoding.ids) - len(ids) - 1
         assert list(encoding.ids[start:-1]) == ids, text
         assert encoding.ids == ours.encode_ids(text, target, source)
-        for piece, (first, last) in zip(encoding.pieces[start:-1], encoding.offsets[start:-1], strict=True):
+        for piece, (first, last) in zip(
+            encoding.pieces[start:-1], encoding.offsets[start:-1], strict=True
+        ):
             assert piece not in ("ACME", "<ph>") or text[first:last] == piece
         if family != "m2m100":  # whose decode joins pieces without their spaces
             written = ids if family == "nllb" else ours.encode_target(text)
-            decoded = theirs.decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            decoded = theirs.decode(
+                written, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
             assert ours.decode(written).strip() == decoded.strip(), text
             assert ours.decode_pieces(written).text == ours.decode(written)
 
@@ -88,8 +108,15 @@ def test_the_same_tokens_are_read_from_each_file(tmp_path: Path) -> None:
         (model / "tokenizer_config.json").write_text(json.dumps(config))
         config["added_tokens_decoder"] = decoder
         (model / name).write_text(json.dumps(content))
-        folder = import_model(model, weights, ImportOptions(name=f"by-{name}", sources=["en"], targets=["de"]))
-        found.append([folder.load_tokenizer().encode_ids(text) for text in ("x ACME y", "<ph>", "a ACME<ph>b")])
+        folder = import_model(
+            model, weights, ImportOptions(name=f"by-{name}", sources=["en"], targets=["de"])
+        )
+        found.append(
+            [
+                folder.load_tokenizer().encode_ids(text)
+                for text in ("x ACME y", "<ph>", "a ACME<ph>b")
+            ]
+        )
     assert found[0] == found[1] == found[2] and ids["ACME"] in found[0][0]
 
 
@@ -97,7 +124,9 @@ def test_texts_of_callers_do_not_contain_the_special_tokens(tmp_path: Path) -> N
     """A text must neither end a source nor choose a language."""
     for family, texts in (("marian", ["a</s>b"]), ("nllb", ["a</s>b", "a deu_Latn b"])):
         added(tmp_path / family, family)
-        folder = import_model(tmp_path / family / "model", tmp_path / "weights", ImportOptions(name=family))
+        folder = import_model(
+            tmp_path / family / "model", tmp_path / "weights", ImportOptions(name=family)
+        )
         tokenizer = folder.load_tokenizer()
         special = {folder.model.eos_id, tokenizer.first_token("de")}
         for text in texts:
@@ -107,23 +136,34 @@ def test_texts_of_callers_do_not_contain_the_special_tokens(tmp_path: Path) -> N
 def test_a_vocabulary_of_another_model_is_refused(tmp_path: Path) -> None:
     random_huggingface(tmp_path / "model", seed=1)
     train_sentencepiece(tmp_path / "model" / "target.spm", seed=99)
-    with pytest.raises(ImportRefused, match=r"vocabulary lacks [0-9]+% of the pieces of the target's"):
+    with pytest.raises(
+        ImportRefused, match=r"vocabulary lacks [0-9]+% of the pieces of the target's"
+    ):
         import_model(tmp_path / "model", tmp_path / "weights")
 
 
 def test_two_tokenizer_files_of_a_model_differ_in_few_texts(tmp_path: Path) -> None:
-    """Each import equals the program that reads its file; the texts where the programs differ have spaces at their end or
-    characters outside the vocabulary next to special ones."""
+    """Each import equals the program that reads its file; the texts where the programs differ have
+    spaces at their end or characters outside the vocabulary next to special ones."""
     random_multilingual(tmp_path / "spm", "nllb", seed=1)
     shutil.copytree(tmp_path / "spm", tmp_path / "json")
     transformers.NllbTokenizer.from_pretrained(tmp_path / "spm").save_pretrained(tmp_path / "json")
     (tmp_path / "json" / "sentencepiece.bpe.model").unlink()
     tokenizers = [
-        import_model(tmp_path / name, tmp_path / "weights", ImportOptions(name=name)).load_tokenizer()
+        import_model(
+            tmp_path / name, tmp_path / "weights", ImportOptions(name=name)
+        ).load_tokenizer()
         for name in ("spm", "json")
     ]
-    texts = [*made_up_text(seed=43, lines=100), *(f"{text} " for text in made_up_text(seed=44, lines=5))]
-    differing = [text for text in texts if len({each.encode_ids(text, "de", "en") for each in tokenizers}) > 1]
+    texts = [
+        *made_up_text(seed=43, lines=100),
+        *(f"{text} " for text in made_up_text(seed=44, lines=5)),
+    ]
+    differing = [
+        text
+        for text in texts
+        if len({each.encode_ids(text, "de", "en") for each in tokenizers}) > 1
+    ]
     assert len(differing) <= 7, differing
 
 
@@ -133,14 +173,25 @@ def test_two_tokenizer_files_of_a_model_differ_in_few_texts(tmp_path: Path) -> N
         ({"pre_tokenizer": {"type": "ByteLevel"}}, "not one of SentencePiece"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer Lowercase"),
         ({"model": {"type": "WordPiece", "vocab": {}}}, "not one of SentencePiece"),
-        ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}, "not a tokenizer of the library"),
+        (
+            {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}},
+            "not a tokenizer of the library",
+        ),
         ({"model": [1]}, "not a tokenizer of the library"),
-        ({"model": {"type": "Unigram", "vocab": [["a", 0.0], ["a", 0.0]]}}, "not a tokenizer of the library"),
-        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": 3}}, "not a tokenizer of the library"),
+        (
+            {"model": {"type": "Unigram", "vocab": [["a", 0.0], ["a", 0.0]]}},
+            "not a tokenizer of the library",
+        ),
+        (
+            {"normalizer": {"type": "Precompiled", "precompiled_charsmap": 3}},
+            "not a tokenizer of the library",
+        ),
         ({"added_tokens": [{"content": "", "id": 1}]}, "added tokens"),
     ],
 )
-def test_a_tokenizer_json_that_cannot_be_read_is_refused(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_a_tokenizer_json_that_cannot_be_read_is_refused(
+    change: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     added(tmp_path, "nllb")
     file = tmp_path / "model" / "tokenizer.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))

@@ -1,4 +1,5 @@
-"""Tests that M2M100, NLLB, SMaLL-100 and mBART-50 models give the tokens and targets of transformers."""
+"""Tests that M2M100, NLLB, SMaLL-100 and mBART-50 models give the tokens and targets of
+transformers."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from tests.support.models.transformers_pairs import Pair
 transformers = pytest.importorskip("transformers")
 CASES, LIMIT = 60, 20
 TIES = {torch.bfloat16: 0.4, torch.float16: 0.05}
-"""The largest difference of two logits, whose standard deviation is 1, that count as equal in a precision."""
+"""The largest difference of two logits, whose standard deviation is 1, that count as equal in a
+precision."""
 LANGUAGES = {
     "m2m100": ("de", "fr"),
     "mbart50": ("de", "fr"),
@@ -37,12 +39,16 @@ LANGUAGES = {
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
     path: Path = tmp_path_factory.mktemp("multilingual") / request.param
     theirs = random_multilingual(path, request.param, seed=3)
     folder = import_model(path, path.parent / "weights", ImportOptions())
     tokenizer, (source, target) = folder.load_tokenizer(), LANGUAGES[request.param]
-    sources = [tokenizer.encode_ids(text, target, source) for text in made_up_text(seed=31, lines=CASES)]
+    sources = [
+        tokenizer.encode_ids(text, target, source) for text in made_up_text(seed=31, lines=CASES)
+    ]
     yield Pair(
         path=path,
         theirs=theirs,
@@ -60,7 +66,9 @@ def test_logits_are_equal(pair: Pair) -> None:
     target = torch.randint(4, 200, (20, 9), generator=torch.Generator().manual_seed(3))
     target[:, 0] = 2
     with torch.inference_mode():
-        theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+        theirs = pair.theirs(
+            input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
+        ).logits
         ours = pair.ours(source, mask, target)
     assert (theirs - ours).abs().max() <= 1e-4
 
@@ -91,11 +99,16 @@ def test_targets_in_half_precision_are_equal_up_to_ties(pair: Pair, dtype: torch
             continue
         parted += 1
         ends = ([*written, config.eos_id], [*expected, config.eos_id])
-        same = sum(1 for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(*ends, strict=False)))
+        same = sum(
+            1
+            for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(*ends, strict=False))
+        )
         first = () if pair.first_token is None else (pair.first_token,)
         read = torch.tensor([[config.decoder_start_id, *first, *written[:same]]])
         with torch.inference_mode():
-            logits = pair.ours(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0, -1]
+            logits = pair.ours(
+                torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read
+            )[0, -1]
         assert abs(logits[ends[0][same]] - logits[ends[1][same]]) <= TIES[dtype]
     assert parted < CASES // 2
 
@@ -105,20 +118,31 @@ def test_targets_in_half_precision_are_equal_up_to_ties(pair: Pair, dtype: torch
 @pytest.mark.parametrize("pair", ["mbart50"], indirect=True)
 def test_targets_of_the_cpu_backend_are_equal(pair: Pair, beam: int) -> None:
     """Those of transformers, in float32. test_engine.py compares int8 step by step."""
-    options = {"max_length": LIMIT, "normalization": "average", "first_token": pair.first_token, "beam_size": beam}
+    options = {
+        "max_length": LIMIT,
+        "normalization": "average",
+        "first_token": pair.first_token,
+        "beam_size": beam,
+    }
 
     def targets(backend: Backend) -> list[list[int]]:
         found = hypotheses(pair.folder, pair.sources, backend, length_penalty=1.0, **options)
         return [list(each[0].tokens) for each in found]
 
-    assert targets(cpu_backend(pair.ours, "float32")) == pair.targets(pair.generate(num_beams=beam).sequences)
+    assert targets(cpu_backend(pair.ours, "float32")) == pair.targets(
+        pair.generate(num_beams=beam).sequences
+    )
 
 
 def test_a_model_of_one_target_language_translates_into_this_one(tmp_path: Path) -> None:
     random_multilingual(tmp_path / "many-to-one", "mbart50")
     settings = tmp_path / "many-to-one" / "generation_config.json"
-    ids = json.loads((import_model(tmp_path / "many-to-one", tmp_path / "w").path / "vocab.json").read_text())
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"forced_bos_token_id": ids["en_XX"]}))
+    ids = json.loads(
+        (import_model(tmp_path / "many-to-one", tmp_path / "w").path / "vocab.json").read_text()
+    )
+    settings.write_text(
+        json.dumps(json.loads(settings.read_text()) | {"forced_bos_token_id": ids["en_XX"]})
+    )
     folder = import_model(tmp_path / "many-to-one", tmp_path / "weights")
     assert {target for _, target in folder.pairs} == {"en"}
     names = tmp_path / "many-to-one" / "tokenizer_config.json"
@@ -139,7 +163,9 @@ def test_source_ids_are_those_of_the_tokenizers_of_transformers(pair: Pair) -> N
         shift = theirs.convert_tokens_to_ids("de_DE") - ours.encode_ids("", target, source)[0]
     else:  # SMaLL-100 encodes as M2M100 does, with the target's language in place of the source's
         code = target if pair.path.name == "small100" else source
-        theirs = transformers.M2M100Tokenizer(str(pair.path / "vocab.json"), str(pair.path / FILE), src_lang=code)
+        theirs = transformers.M2M100Tokenizer(
+            str(pair.path / "vocab.json"), str(pair.path / FILE), src_lang=code
+        )
         shift = theirs.get_lang_id(code) - ours.encode_ids("", target, source)[0]
     for text in made_up_text(seed=32, lines=CASES):
         [first, *rest] = theirs(text)["input_ids"]
@@ -163,7 +189,9 @@ def test_pairs_languages_and_licence(pair: Pair) -> None:
 
 
 def test_languages_can_be_chosen(pair: Pair, tmp_path: Path) -> None:
-    folder = import_model(pair.path, tmp_path, ImportOptions(name="chosen", sources=["en", "de"], targets=["de"]))
+    folder = import_model(
+        pair.path, tmp_path, ImportOptions(name="chosen", sources=["en", "de"], targets=["de"])
+    )
     assert list(folder.pairs) == [("en", "de")]
     with pytest.raises(ImportRefused, match="does not have the language tlh"):
         import_model(pair.path, tmp_path, ImportOptions(name="other", sources=["tlh"]))
@@ -174,6 +202,8 @@ def test_models_without_language_tokens_are_refused(pair: Pair, tmp_path: Path) 
     for name in ("special_tokens_map.json", "tokenizer.json"):
         (tmp_path / "model" / name).unlink(missing_ok=True)
     names = tmp_path / "model" / "tokenizer_config.json"
-    names.write_text(json.dumps({"tokenizer_class": json.loads(names.read_text())["tokenizer_class"]}))
+    names.write_text(
+        json.dumps({"tokenizer_class": json.loads(names.read_text())["tokenizer_class"]})
+    )
     with pytest.raises(ImportRefused, match="language tokens"):
         import_model(tmp_path / "model", tmp_path / "weights")

@@ -1,6 +1,7 @@
 """Tests that imported weights give the logits and targets of transformers.
 
-Other libraries promise equal tokens, and logits and scores within 1e-4, because their float32 sums have another order.
+Other libraries promise equal tokens, and logits and scores within 1e-4, because their float32 sums
+have another order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ LIMIT = 24
 
 
 @pytest.fixture(scope="module", params=SHAPES)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
     path: Path = tmp_path_factory.mktemp("parity")
     theirs = random_huggingface(path / "theirs", seed=len(request.param), **SHAPES[request.param])
     folder = import_model(path / "theirs", path / "weights", ImportOptions(name="ours"))
@@ -57,19 +60,32 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     end = folder.load_tokenizer().encode("").ids[-1]
     size = config.source_vocab_size or config.vocab_size
     sources = random_sources(CASES, size, end, seed=5, avoid=(theirs.config.pad_token_id,))
-    yield Pair(path=path, theirs=theirs, folder=folder, ours=load_model(folder), sources=sources, limit=LIMIT)
+    yield Pair(
+        path=path,
+        theirs=theirs,
+        folder=folder,
+        ours=load_model(folder),
+        sources=sources,
+        limit=LIMIT,
+    )
 
 
 def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
     source, mask = pair.padded()
     start = pair.folder.model.decoder_start_id
-    target = torch.randint(0, pair.folder.model.vocab_size, (CASES, 12), generator=torch.Generator().manual_seed(3))
+    target = torch.randint(
+        0, pair.folder.model.vocab_size, (CASES, 12), generator=torch.Generator().manual_seed(3)
+    )
     target[:, 0] = start
     with torch.inference_mode():
-        theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+        theirs = pair.theirs(
+            input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
+        ).logits
         ours = pair.ours(source, mask, target)
     # The generation settings of transformers forbid padding; the imported bias suppresses it.
-    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.theirs.config.pad_token_id]
+    written = [
+        i for i in range(pair.folder.model.vocab_size) if i != pair.theirs.config.pad_token_id
+    ]
     assert (theirs - ours)[..., written].abs().max() <= 1e-4
 
 
@@ -80,9 +96,15 @@ def test_greedy_targets_are_equal(pair: Pair) -> None:
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 @pytest.mark.parametrize("early_stopping", [False, True])
-def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_stopping: bool) -> None:
-    theirs = pair.generate(num_beams=4, num_return_sequences=4, length_penalty=alpha, early_stopping=early_stopping)
-    ours = pair.translate(beam_size=4, hypotheses=4, length_penalty=alpha, early_stopping=early_stopping)
+def test_beam_4_targets_and_scores_are_equal(
+    pair: Pair, alpha: float, early_stopping: bool
+) -> None:
+    theirs = pair.generate(
+        num_beams=4, num_return_sequences=4, length_penalty=alpha, early_stopping=early_stopping
+    )
+    ours = pair.translate(
+        beam_size=4, hypotheses=4, length_penalty=alpha, early_stopping=early_stopping
+    )
     assert [list(best.tokens) for best, *_ in ours] == pair.targets(theirs.sequences[::4])
     scores = torch.tensor([hypothesis.score for listed in ours for hypothesis in listed])
     assert (scores - theirs.sequences_scores).abs().max() <= 1e-4

@@ -1,4 +1,5 @@
-"""Tests of the import from the layout of Hugging Face. Refused models write no files and execute no code."""
+"""Tests of the import from the layout of Hugging Face. Refused models write no files and execute no
+code."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def refused(path: Path, reason: str) -> None:
 
 
 def change(file: Path, **fields: Any) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
+    file.write_text(
+        json.dumps({**json.loads(file.read_text(encoding="utf-8")), **fields}), encoding="utf-8"
+    )
 
 
 def change_tensors(path: Path, edit: Callable[[dict[str, torch.Tensor]], None]) -> None:
@@ -83,11 +86,15 @@ def test_a_pickled_checkpoint_gives_the_same_folder(copy: Path) -> None:
     for legacy in (False, True):
         torch.save(tensors, copy / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
         second = imported(copy, name=f"pickled-{legacy}")
-        assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+        assert (first.path / "model.safetensors").read_bytes() == (
+            second.path / "model.safetensors"
+        ).read_bytes()
 
 
 @pytest.mark.parametrize("pickled", [False, True])
-def test_a_model_without_its_output_layer_and_in_float64_gives_the_same_folder(pickled: bool, copy: Path) -> None:
+def test_a_model_without_its_output_layer_and_in_float64_gives_the_same_folder(
+    pickled: bool, copy: Path
+) -> None:
     for name in ("final_logits_bias", "lm_head.weight"):
         change_tensors(copy, lambda tensors, n=name: tensors.pop(n, None))  # type: ignore[misc]
     first = imported(copy)
@@ -99,7 +106,9 @@ def test_a_model_without_its_output_layer_and_in_float64_gives_the_same_folder(p
     else:
         save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
     second = imported(copy, name="other")
-    assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+    assert (first.path / "model.safetensors").read_bytes() == (
+        second.path / "model.safetensors"
+    ).read_bytes()
     assert transformers.MarianMTModel.from_pretrained(copy).model.shared.weight.isfinite().all()
 
 
@@ -132,7 +141,8 @@ def test_invalid_folder_names_are_refused(name: str, copy: Path) -> None:
     [
         (
             {"model_type": "t5"},
-            "model_type 't5' in Hugging Face's layout, of which marian.* use facebook/m2m100_418M or ",
+            "model_type 't5' in Hugging Face's layout, of which marian.* use facebook/m2m100_418M "
+            "or ",
         ),
         ({"model_type": "mbart"}, "it lacks sentencepiece.bpe.model or tokenizer.json"),
         ({"model_type": None}, "without a model_type"),
@@ -158,7 +168,9 @@ def test_unsupported_configs_are_refused(fields: dict[str, Any], reason: str, co
     refused(copy, reason)
 
 
-@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"])
+@pytest.mark.parametrize(
+    "file", ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"]
+)
 def test_missing_or_truncated_files_are_refused(file: str, copy: Path) -> None:
     whole = (copy / file).read_bytes()
     for length in (0, len(whole) // 2, len(whole) - 5):
@@ -177,7 +189,10 @@ def test_invalid_tensors_are_refused(copy: Path) -> None:
         (lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}), "I8"),
         (lambda tensors: tensors.update({name: tensors[name].double() * 1e300}), "finite"),
         (lambda tensors: tensors.update({name: tensors[name] / 0}), "finite"),
-        (lambda tensors: tensors.update({"lm_head.weight": tensors["model.shared.weight"] + 1}), "differs"),
+        (
+            lambda tensors: tensors.update({"lm_head.weight": tensors["model.shared.weight"] + 1}),
+            "differs",
+        ),
         (lambda tensors: tensors.clear(), "missing"),
     ]
     whole = (copy / "model.safetensors").read_bytes()
@@ -191,7 +206,9 @@ def test_sharded_weights_give_the_same_folder(copy: Path) -> None:
     first = imported(copy)
     split_into_shards(copy)
     second = imported(copy, name="sharded")
-    assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+    assert (first.path / "model.safetensors").read_bytes() == (
+        second.path / "model.safetensors"
+    ).read_bytes()
     shards = sorted(copy.glob("model-*.safetensors"))
     shutil.copyfile(shards[0], shards[1])
     with pytest.raises(ImportRefused, match="in two files"):
@@ -205,7 +222,9 @@ def test_rounded_positions_of_a_float16_file_are_kept(copy: Path) -> None:
     table = torch.from_numpy(sinusoidal_table(96, 32, half=True))
     for stored, positions in ((table, "sinusoidal_half"), (table.half(), "learned")):
         names = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
-        change_tensors(copy, lambda raw, s=stored, n=names: raw.update({name: s.clone() for name in n}))  # type: ignore[misc]
+        change_tensors(
+            copy, lambda raw, s=stored, n=names: raw.update({name: s.clone() for name in n})
+        )  # type: ignore[misc]
         folder = imported(copy, replace=True)
         assert folder.model.positions == positions
         if positions == "learned":
@@ -234,7 +253,9 @@ class Malicious:
 def test_a_malicious_pickle_is_not_executed(zipped: bool, copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     trap = copy.parent / "executed"
-    torch.save({"a": Malicious(trap)}, copy / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"a": Malicious(trap)}, copy / "pytorch_model.bin", _use_new_zipfile_serialization=zipped
+    )
     refused(copy, "objects other than tensors")
     (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Malicious(trap)))
     refused(copy, "objects other than tensors|checkpoint")
@@ -244,7 +265,9 @@ def test_a_malicious_pickle_is_not_executed(zipped: bool, copy: Path) -> None:
 def test_a_pickle_of_the_old_form_that_claims_10_gigabytes_is_refused(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     file = copy / "pytorch_model.bin"
-    torch.save({"model.shared.weight": torch.zeros(54_321)}, file, _use_new_zipfile_serialization=False)
+    torch.save(
+        {"model.shared.weight": torch.zeros(54_321)}, file, _use_new_zipfile_serialization=False
+    )
     original, claimed = pickle.dumps(54_321, 2)[2:-1], pickle.dumps(2_500_000_000, 2)[2:-1]
     file.write_bytes(file.read_bytes().replace(original, claimed))
     refused(copy, "checkpoint|tensors")
@@ -281,17 +304,33 @@ def test_invalid_vocabularies_are_refused(copy: Path) -> None:
 
 
 def test_generation_config_stands_alone_as_in_transformers(copy: Path) -> None:
-    change(copy / "generation_config.json", num_beams=6, forced_eos_token_id=0, renormalize_logits=True)
+    change(
+        copy / "generation_config.json", num_beams=6, forced_eos_token_id=0, renormalize_logits=True
+    )
     folder = imported(copy)
-    stated = {"length_penalty": 1.0, "normalization": "average"}  # as transformers without a penalty
+    # as transformers without a penalty
+    stated = {"length_penalty": 1.0, "normalization": "average"}
     assert folder.generation == Generation(beam_size=6, forced_end=True, **stated)
     pad = json.loads((copy / "config.json").read_text())["pad_token_id"]
     assert load_model(folder).output_bias[pad] == SUPPRESSED
-    change(copy / "config.json", num_beams=5, length_penalty=0.7, no_repeat_ngram_size=3, early_stopping=True)
+    change(
+        copy / "config.json",
+        num_beams=5,
+        length_penalty=0.7,
+        no_repeat_ngram_size=3,
+        early_stopping=True,
+    )
     assert imported(copy, replace=True).generation == folder.generation
     (copy / "generation_config.json").unlink()
-    expected = {"beam_size": 5, "length_penalty": 0.7, "no_repeat_ngram_size": 3, "early_stopping": True}
-    assert imported(copy, replace=True).generation == Generation(**expected, normalization="average")  # type: ignore[arg-type]
+    expected = {
+        "beam_size": 5,
+        "length_penalty": 0.7,
+        "no_repeat_ngram_size": 3,
+        "early_stopping": True,
+    }
+    assert imported(copy, replace=True).generation == Generation(
+        **expected, normalization="average"
+    )  # type: ignore[arg-type]
 
 
 def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> None:
@@ -317,12 +356,21 @@ def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> 
         change(copy / "generation_config.json", **(base | case))
         theirs = transformers.MarianMTModel.from_pretrained(copy).eval()
         folder = imported(copy, replace=True)
-        pair = Pair(path=copy, theirs=theirs, folder=folder, ours=load_model(folder), sources=sources, limit=12)
+        pair = Pair(
+            path=copy,
+            theirs=theirs,
+            folder=folder,
+            ours=load_model(folder),
+            sources=sources,
+            limit=12,
+        )
         first = folder.load_tokenizer().first_token("de")
         pair = dataclasses.replace(pair, first_token=first, start_tokens=1 if first is None else 2)
         source, mask = pair.padded()
         expected = pair.targets(
-            theirs.generate(source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens)
+            theirs.generate(
+                source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens
+            )
         )
         asked = DecodingOptions(beam_size=0)
         stated = asked.with_defaults(folder.generation.beam_size, folder.generation)
@@ -342,7 +390,16 @@ def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> 
         ({"early_stopping": "never"}, "early_stopping 'never'"),
         ({"eos_token_id": [0, 7]}, "eos_token_id"),
         ({"bad_words_ids": [[3, 4], [5]]}, "bad_words_ids with 1 sequences of several tokens"),
-        ({"repetition_penalty": 1.0, "min_length": 0, "do_sample": False, "temperature": 0.7, "max_length": 96}, ""),
+        (
+            {
+                "repetition_penalty": 1.0,
+                "min_length": 0,
+                "do_sample": False,
+                "temperature": 0.7,
+                "max_length": 96,
+            },
+            "",
+        ),
     ],
 )
 def test_settings_that_are_not_applied_are_named(

@@ -23,7 +23,9 @@ TAGS = (">>deu<<", ">>pob<<")
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ModelFolder]:
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, ModelFolder]:
     path: Path = tmp_path_factory.mktemp("tokenizer")
     random_huggingface(path / "opus-mt-en-mul", seed=12, tags=TAGS, **VARIANTS[request.param])
     folder = import_model(path / "opus-mt-en-mul", path / "weights", ImportOptions())
@@ -31,10 +33,23 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def texts() -> list[str]:
-    """Returns texts from the training data of the tokenizer, texts in other scripts, and texts with unusual spaces."""
+    """Returns texts from the training data of the tokenizer, texts in other scripts, and texts with
+    unusual spaces."""
     chance = random.Random(1)
-    strange = ["", " ", "a", "  two  spaces ", "tab\tand\u00a0nbsp", "日本 ок ﬁ ½ é e\u0301", "x" * 90, "🙂 unknown 🙂"]
-    mixed = ["".join(chance.choice("ab cдε東.,!?9 ") for _ in range(chance.randint(1, 40))) for _ in range(200)]
+    strange = [
+        "",
+        " ",
+        "a",
+        "  two  spaces ",
+        "tab\tand\u00a0nbsp",
+        "日本 ок ﬁ ½ é e\u0301",
+        "x" * 90,
+        "🙂 unknown 🙂",
+    ]
+    mixed = [
+        "".join(chance.choice("ab cдε東.,!?9 ") for _ in range(chance.randint(1, 40)))
+        for _ in range(200)
+    ]
     return [*made_up_text(seed=13, lines=300), *made_up_text(seed=99, lines=200), *strange, *mixed]
 
 
@@ -52,6 +67,9 @@ def test_target_ids_and_texts_are_equal(both: tuple[Any, ModelFolder]) -> None:
     for text in texts():
         ids = list(ours.encode_target(text))
         assert [*ids, end][: len(ids)] == theirs(text_target=text)["input_ids"][: len(ids)], text
-        # With two vocabularies, transformers removes the special ids of the source vocabulary from the target.
+        # With two vocabularies, transformers removes the special ids of the source vocabulary from
+        # the target.
         if not {folder.model.unk_id, *theirs.all_special_ids} & set(ids):
-            assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            assert ours.decode(ids) == theirs.decode(
+                ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )

@@ -1,4 +1,5 @@
-"""Tests of the AMX products, with emulated tile instructions: exact sums and checked configurations."""
+"""Tests of the AMX products, with emulated tile instructions: exact sums and checked
+configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SHAPES = [
     (16, 64, 64), (17, 64, 64), (31, 70, 96), (32, 128, 512), (33, 67, 16), (47, 64, 48), (48, 192, 80), (64, 130, 192),
     (65, 64, 144), (100, 1, 320), (15, 64, 64), (1, 70, 96),
 ]  # fmt: skip
-"""Rows, outputs and k: odd rows and outputs, k that is not a multiple of 64, and too few rows for a tile."""
+"""Rows, outputs and k: odd rows and outputs, k that is not a multiple of 64, and too few rows for a
+tile."""
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +49,15 @@ def product(
     out = np.full((rows, (outputs + 63) // 64 * 64), np.nan, np.float32)
     counts = np.zeros(3, np.int64)  # of instructions
     arrays = (activations, scales, weights, bias, out, counts)
-    library.emulated_product(rows, outputs, k, together, *(ctypes.c_void_p(array.ctypes.data) for array in arrays))
+    library.emulated_product(
+        rows, outputs, k, together, *(ctypes.c_void_p(array.ctypes.data) for array in arrays)
+    )
     return out[:, :outputs]
 
 
 def operands(rows: int, outputs: int, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns random activations and integer weights with a largest magnitude of 127 in each row, that is with scale 1."""
+    """Returns random activations and integer weights with a largest magnitude of 127 in each row,
+    that is with scale 1."""
     random = np.random.default_rng(rows + outputs + k)
     activations = random.integers(-127, 128, (rows, k)).astype(np.int8)
     weights = random.integers(-127, 128, (outputs, k)).astype(np.float32)

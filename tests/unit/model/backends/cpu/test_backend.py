@@ -44,11 +44,16 @@ def test_rows_with_masked_heads_agree_with_torch(precision: Precision) -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (7, 12, 9))
     masks = ((), (("cross", 1, 0), ("encoder", 0, 1), ("decoder", 0, 1)), ())
-    backend, reference = cpu_backend(transformer, precision, threads=2), torch_backend(transformer, precision)
+    backend, reference = (
+        cpu_backend(transformer, precision, threads=2),
+        torch_backend(transformer, precision),
+    )
     for each in (backend, reference):
         each.prefill(sources, [2, 0, 1], masks)
     for _ in range(3):
-        ours, theirs = (each.step([0, 2, 1], [5, 6, 7], 4, [-1, -1, 9]) for each in (backend, reference))
+        ours, theirs = (
+            each.step([0, 2, 1], [5, 6, 7], 4, [-1, -1, 9]) for each in (backend, reference)
+        )
         if precision == "float32":
             assert np.array_equal(ours.ids, theirs.ids)
         assert np.abs(ours.scores - theirs.scores).max() < (1e-4 if precision == "float32" else 0.2)
@@ -144,9 +149,14 @@ def test_weights_of_several_blocks_are_right_and_freed_with_their_engine() -> No
     first, before = outputs(), resident()
     for _ in range(3):
         for again, once in zip(outputs(), first, strict=True):
-            assert (again.ids.tolist(), again.scores.tolist()) == (once.ids.tolist(), once.scores.tolist())
+            assert (again.ids.tolist(), again.scores.tolist()) == (
+                once.ids.tolist(),
+                once.scores.tolist(),
+            )
     assert resident() - before < 50e6
-    for ours, theirs in zip(first, decode(torch_backend(transformer, "float32"), [source], [0], [target]), strict=True):
+    for ours, theirs in zip(
+        first, decode(torch_backend(transformer, "float32"), [source], [0], [target]), strict=True
+    ):
         assert np.abs(ours.scores - theirs.scores).max() < 1e-4
 
 
@@ -164,7 +174,9 @@ def test_unsupported_shapes_are_named() -> None:
 
 @needs_cpu_backend
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_folder_opened_without_torch_gives_the_same_scores(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_a_folder_opened_without_torch_gives_the_same_scores(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
     assert LIBRARY is not None
     transformer = tiny(norm="pre").to(dtype).float()
     folder = new_folder(tmp_path, transformer.config)
@@ -173,7 +185,9 @@ def test_a_folder_opened_without_torch_gives_the_same_scores(tmp_path: Path, dty
     sources, targets = sentences(transformer.config, (9, 4)), sentences(transformer.config, (5, 5))
     ours = decode(opened, sources, [0, 1], targets)
     theirs = decode(cpu_backend(transformer, "float32"), sources, [0, 1], targets)
-    assert all(np.array_equal(our.scores, their.scores) for our, their in zip(ours, theirs, strict=True))
+    assert all(
+        np.array_equal(our.scores, their.scores) for our, their in zip(ours, theirs, strict=True)
+    )
     opened.close()
 
 

@@ -1,4 +1,5 @@
-"""Tests of the compiled CPU backend: library names, instruction sets, the command that compiles, and errors."""
+"""Tests of the compiled CPU backend: library names, instruction sets, the command that compiles,
+and errors."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ FLAGS = "flags\t\t: fpu {}\n"
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Simulates Linux on x86-64 and returns the file used as /proc/cpuinfo. Initially it lists all instruction sets. The
-    kernel permits AMX."""
+    """Simulates Linux on x86-64 and returns the file used as /proc/cpuinfo. Initially it lists all
+    instruction sets. The kernel permits AMX."""
     monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(processor, "_tiles_permitted", lambda: True)
@@ -39,7 +40,8 @@ def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
-    """Simulates Linux on ARM64 and returns the bits of getauxval by kind. Initially the processor has no extension."""
+    """Simulates Linux on ARM64 and returns the bits of getauxval by kind. Initially the processor
+    has no extension."""
     bits: dict[int, int] = {}
 
     def getauxval(kind: int) -> int:
@@ -53,7 +55,8 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Returns a separate folder of sources with one file that compiles for any processor. What is compiled goes into it."""
+    """Returns a separate folder of sources with one file that compiles for any processor. What is
+    compiled goes into it."""
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "engine.cpp").write_text("int answer() { return 42; }\n")
@@ -63,11 +66,12 @@ def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Returns a fake compiler that writes its arguments to the output file and rejects -mavxvnni and
-    -mamx-int8."""
+    """Returns a fake compiler that writes its arguments to the output file and rejects -mavxvnni
+    and -mamx-int8."""
     script = tmp_path / "compiler"
     script.write_text(
-        '#!/bin/sh\ncase "$*" in *mavxvnni*|*mamx*) echo "error: unknown option" >&2; exit 1;; esac\n'
+        '#!/bin/sh\ncase "$*" in *mavxvnni*|*mamx*) echo "error: unknown option" >&2; exit 1;; '
+        "esac\n"
         'for last; do :; done\necho "$*" > "$last"\n'
     )
     script.chmod(0o755)
@@ -101,9 +105,11 @@ def test_the_newest_instruction_set_comes_first(cpu: Path, flags: str, names: li
 
 
 @pytest.fixture
-def trials(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path) -> dict[str, str]:
-    """Simulates a processor with AMX and returns the trial of each instruction set: a shell command that the fake compiler
-    makes a program of."""
+def trials(
+    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
+) -> dict[str, str]:
+    """Simulates a processor with AMX and returns the trial of each instruction set: a shell command
+    that the fake compiler makes a program of."""
     (sources / "trial").mkdir()
     (sources / "trial" / "trial.cpp").write_text("")
     cpu.write_text(FLAGS.format(" ".join(AMX.cpu_flags)))
@@ -112,7 +118,9 @@ def trials(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: 
     def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
         if len(command) == 1:  # a trial
             return subprocess.CompletedProcess([], *_shell(Path(command[0]).read_text()))
-        isa = next(each.name for each in (AMX, BEST, LEAST) if set(each.compiler_flags) <= set(command))
+        isa = next(
+            each.name for each in (AMX, BEST, LEAST) if set(each.compiler_flags) <= set(command)
+        )
         if command[0] == "xargs":
             return subprocess.CompletedProcess(command, 0, "", "")
         is_trial = "-shared" not in command
@@ -137,7 +145,8 @@ def _shell(command: str) -> tuple[int, str, str]:
         ({"amx": "exit 1"}, "avx512"),  # a bit differs
         ({"amx": "echo 10; kill -ILL $$"}, "avx512"),
         ({"amx": "exit 1", "avx512": "echo no number"}, "avx2"),
-        ({"amx": "exit 1", "avx512": "exit 1", "avx2": "exit 1"}, "avx512"),  # without a result none with tiles is used
+        # without a result none with tiles is used
+        ({"amx": "exit 1", "avx512": "exit 1", "avx2": "exit 1"}, "avx512"),
     ],
 )
 def test_the_fastest_instruction_set_with_right_products_is_used(
@@ -152,7 +161,9 @@ def test_the_server_uses_the_fastest_library_that_is_there_and_compiles_none(
 ) -> None:
     with pytest.raises(CpuBackendUnavailable) as refusal:
         library()
-    assert f"is not compiled; `{COMMAND}`" in str(refusal.value) and not [*sources.glob("attentive-*")]
+    assert f"is not compiled; `{COMMAND}`" in str(refusal.value) and not [
+        *sources.glob("attentive-*")
+    ]
     assert build("avx2") == library()  # without trials
     monkeypatch.setattr(module, "of_machine", lambda *_: [AMX, BEST, LEAST])
     assert len(build_all(sources)) == 3
@@ -167,7 +178,9 @@ def test_the_server_uses_the_fastest_library_that_is_there_and_compiles_none(
 @needs_cpu_backend
 def test_the_trials_of_this_processor_pass(tmp_path: Path) -> None:
     for each in available():
-        done = subprocess.run([build_trial(each, tmp_path)], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [build_trial(each, tmp_path)], capture_output=True, text=True, timeout=60, check=True
+        )
         assert float(done.stdout) > 0
 
 
@@ -178,7 +191,9 @@ def test_the_trial_finds_a_wrong_product(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(module, "SOURCES", tmp_path / "sources")
     kernel = tmp_path / "sources" / "kernels" / "gemm_avx2.cpp"
     code = kernel.read_text()
-    kernel.write_text(code.replace("_mm256_load_ps(block.scales + 8 * j)", "_mm256_load_ps(block.bias + 8 * j)"))
+    kernel.write_text(
+        code.replace("_mm256_load_ps(block.scales + 8 * j)", "_mm256_load_ps(block.bias + 8 * j)")
+    )
     assert kernel.read_text() != code
     program = build_trial(LEAST, tmp_path)
     assert subprocess.run([program], capture_output=True, timeout=60, check=False).returncode == 1
@@ -194,7 +209,11 @@ def test_amx_needs_the_permission_of_the_kernel(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize(
     ("hwcap", "hwcap2", "names"),
-    [(1 << 20, 1 << 13, ["neon-i8mm", "neon-dotprod"]), (1 << 20, 0, ["neon-dotprod"]), (~0, 0, ["neon-dotprod"])],
+    [
+        (1 << 20, 1 << 13, ["neon-i8mm", "neon-dotprod"]),
+        (1 << 20, 0, ["neon-dotprod"]),
+        (~0, 0, ["neon-dotprod"]),
+    ],
 )
 def test_the_best_instruction_set_of_an_arm_processor_comes_first(
     arm: dict[int, int], hwcap: int, hwcap2: int, names: list[str]
@@ -207,13 +226,19 @@ def test_the_best_instruction_set_of_an_arm_processor_comes_first(
 def test_arm_processors_without_dot_products_and_instruction_sets_of_x86_are_refused(
     arm: dict[int, int], sources: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CpuBackendUnavailable, match="needs a processor with asimddp; here PyTorch decodes"):
+    with pytest.raises(
+        CpuBackendUnavailable, match="needs a processor with asimddp; here PyTorch decodes"
+    ):
         available()
     arm[16] = 1 << 20
-    with pytest.raises(CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"):
+    with pytest.raises(
+        CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"
+    ):
         available("neon-i8mm")
     for refused in (lambda: available("avx2"), lambda: build_all(tmp_path, "avx2")):
-        with pytest.raises(CpuBackendUnavailable, match="x86-64 and this one has ARM64; here PyTorch decodes"):
+        with pytest.raises(
+            CpuBackendUnavailable, match="x86-64 and this one has ARM64; here PyTorch decodes"
+        ):
             refused()
 
 
@@ -230,10 +255,15 @@ def test_every_instruction_set_of_arm_is_built(
 def test_unsupported_processors_and_instruction_sets_of_arm_are_refused(
     cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CpuBackendUnavailable, match="neon-i8mm needs a processor with ARM64 and this one has x86-64"):
+    with pytest.raises(
+        CpuBackendUnavailable,
+        match="neon-i8mm needs a processor with ARM64 and this one has x86-64",
+    ):
         build("neon-i8mm", tmp_path)
     cpu.write_text(FLAGS.format("sse4_2 avx"))
-    with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
+    with pytest.raises(
+        CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"
+    ):
         available()
     cpu.write_text(FLAGS.format("avx2 fma"))
     available()
@@ -241,7 +271,9 @@ def test_unsupported_processors_and_instruction_sets_of_arm_are_refused(
         build(isa="avx512")
 
 
-@pytest.mark.parametrize(("system", "machine"), [("Linux", "riscv64"), ("Darwin", "arm64"), ("Windows", "AMD64")])
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Linux", "riscv64"), ("Darwin", "arm64"), ("Windows", "AMD64")]
+)
 def test_unsupported_platforms_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, machine: str
 ) -> None:
@@ -295,7 +327,9 @@ def test_failed_compilation_leaves_no_files(cpu: Path, sources: Path, tmp_path: 
     assert not any((tmp_path / "target").glob("*"))
 
 
-def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(
+    cpu: Path, sources: Path, compiler: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CpuBackendUnavailable, match="could not be written"):
         build(folder=tmp_path / "file" / "below")
@@ -303,10 +337,17 @@ def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Pa
 
 def test_two_that_compile_at_once_compile_once(sources: Path, tmp_path: Path) -> None:
     compiler = tmp_path / "slow"
-    compiler.write_text('#!/bin/sh\necho >> "$COUNT"; sleep 0.2; for last; do :; done; echo > "$last"\n')
+    compiler.write_text(
+        '#!/bin/sh\necho >> "$COUNT"; sleep 0.2; for last; do :; done; echo > "$last"\n'
+    )
     compiler.chmod(0o755)
-    program = "import sys; from pathlib import Path; from model.backends.cpu import build as module\n"
-    program += "module.SOURCES = Path(sys.argv[1]); module.build_all(module.SOURCES, module.of_machine()[-1].name)"
+    program = (
+        "import sys; from pathlib import Path; from model.backends.cpu import build as module\n"
+    )
+    program += (
+        "module.SOURCES = Path(sys.argv[1]); module.build_all(module.SOURCES, "
+        "module.of_machine()[-1].name)"
+    )
     command = [sys.executable, "-c", program, str(sources)]
     variables = os.environ | {"CXX": str(compiler), "COUNT": str(tmp_path / "count")}
     both = [subprocess.Popen(command, env=variables) for _ in range(2)]

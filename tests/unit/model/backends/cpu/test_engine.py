@@ -1,6 +1,7 @@
 """Tests that the CPU backend agrees with torch and that a row does not depend on the other rows.
 
-The CPU backend promises equal bits whatever the batch, the slots and the threads; against PyTorch a tolerance.
+The CPU backend promises equal bits whatever the batch, the slots and the threads; against PyTorch a
+tolerance.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from tests.support.models.cpu_models import (
 pytestmark = [needs_cpu_backend, pytest.mark.numeric]
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.2}
-"""The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""
+"""The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend
+in int8."""
 
 
 DECODERS = ("the paper's", "recurrence")
@@ -41,25 +43,42 @@ DECODERS = ("the paper's", "recurrence")
 def test_every_shape_agrees_with_torch(variant: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[variant])
     config = transformer.config
-    sources, targets = sentences(config, (3, 17, 40, 1)), sentences(config.replace(source_vocab_size=None), (20,) * 4)
+    sources, targets = (
+        sentences(config, (3, 17, 40, 1)),
+        sentences(config.replace(source_vocab_size=None), (20,) * 4),
+    )
     ours = decode(cpu_backend(transformer, precision), sources, [5, 0, 3, 7], targets)
-    theirs = decode(torch_backend(transformer, precision), sources, [5, 0, 3, 7], targets, candidates=config.vocab_size)
+    theirs = decode(
+        torch_backend(transformer, precision),
+        sources,
+        [5, 0, 3, 7],
+        targets,
+        candidates=config.vocab_size,
+    )
     for our, their in zip(ours, theirs, strict=True):
         everything = np.empty_like(their.scores)
         np.put_along_axis(everything, their.ids, their.scores, axis=1)
-        assert np.abs(np.take_along_axis(everything, our.ids, axis=1) - our.scores).max() < TOLERANCE[precision]
+        assert (
+            np.abs(np.take_along_axis(everything, our.ids, axis=1) - our.scores).max()
+            < TOLERANCE[precision]
+        )
         assert np.abs(our.scores - their.scores[:, :5]).max() < TOLERANCE[precision]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_row_does_not_depend_on_other_rows_slots_or_threads(decoder: str, precision: Precision, threads: int) -> None:
+def test_a_row_does_not_depend_on_other_rows_slots_or_threads(
+    decoder: str, precision: Precision, threads: int
+) -> None:
     transformer = tiny(vocab_size=333, **VARIANTS[decoder])
     sources = sentences(transformer.config, (9, 1, 33, 16, 17, 40, 5, 2, 64, 12, 30, 8, 7))
     targets = sentences(transformer.config, (35,) * len(sources))
     alone = cpu_backend(transformer, precision)
-    expected = [decode(alone, [source], [0], [target]) for source, target in zip(sources, targets, strict=True)]
+    expected = [
+        decode(alone, [source], [0], [target])
+        for source, target in zip(sources, targets, strict=True)
+    ]
     order = np.random.default_rng(1).permutation(len(sources)).tolist()
     together = cpu_backend(transformer, precision, threads=threads)
     slots = np.random.default_rng(2).permutation(16)[: len(sources)].tolist()
@@ -80,7 +99,12 @@ def test_many_rows_do_not_depend_on_threads(precision: Precision) -> None:
         targets = sentences(transformer.config, (4,) * rows)
         slots = random.permutation(rows).tolist()
         expected, *others = (
-            decode(cpu_backend(transformer, precision, slots=rows, threads=threads), sources, slots, targets)
+            decode(
+                cpu_backend(transformer, precision, slots=rows, threads=threads),
+                sources,
+                slots,
+                targets,
+            )
             for threads in (1, 2, 3)
         )
         for outputs in others:
@@ -96,14 +120,20 @@ def test_beams_agree_with_torch(decoder: str, precision: Precision) -> None:
     sources = sentences(transformer.config, (5, 30, 18))
     config = transformer.config
     options = DecodingOptions(beam_size=4, hypotheses=4, max_length=40)
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    bounds = {
+        "start": config.decoder_start_id,
+        "end": config.eos_id,
+        "max_length": config.max_length,
+    }
     backend = cpu_backend(transformer, precision, threads=2)
     ours = translate(backend, sources, options, **bounds)
     theirs = translate(torch_backend(transformer, precision), sources, options, **bounds)
     assert backend.pages_used == 0
     for our, their in zip(ours, theirs, strict=True):
         if precision == "float32":
-            assert [hypothesis.tokens for hypothesis in our] == [hypothesis.tokens for hypothesis in their]
+            assert [hypothesis.tokens for hypothesis in our] == [
+                hypothesis.tokens for hypothesis in their
+            ]
         assert abs(our[0].score - their[0].score) < 0.3
 
 
@@ -123,7 +153,8 @@ def test_reordered_beams_continue_bit_for_bit(decoder: str, precision: Precision
         tokens[kept] = token
         output = backend.step(slots, tokens, 5, [-1] * 4)
         assert np.array_equal(output.scores[kept], expected[step].scores[0])
-        origins = random.integers(0, 4, size=4).tolist()  # one row moves to another slot, the others are copied
+        # one row moves to another slot, the others are copied
+        origins = random.integers(0, 4, size=4).tolist()
         moved = int(random.integers(0, 4))
         origins[moved] = kept
         backend.reorder(slots, origins)
@@ -141,7 +172,11 @@ def test_multi_step_equals_single_steps_without_forbidden_tokens(
     transformer.embedding.weight.data[3] *= 3  # so that some rows end
     config = transformer.config
     sources = sentences(config, tuple(range(2, 10)))
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    bounds = {
+        "start": config.decoder_start_id,
+        "end": config.eos_id,
+        "max_length": config.max_length,
+    }
     generation, options = Generation(forbidden=forbidden), DecodingOptions(max_length=30)
     single = cpu_backend(transformer, precision)
     single.end = -1  # not the model's: the driver takes single steps
@@ -173,7 +208,10 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
     expected = []
     for source, target in zip(sources, targets, strict=True):
         backend.prefill([source], [0])
-        steps = [backend.step([0], [read], 1, [token]) for read, token in zip([2, *target], target, strict=False)]
+        steps = [
+            backend.step([0], [read], 1, [token])
+            for read, token in zip([2, *target], target, strict=False)
+        ]
         expected.append([float(step.scores[0, 0]) for step in steps])
     backend.prefill(sources, slots)
     halves = [len(target) // 2 for target in targets]
@@ -186,7 +224,9 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
     backend.reorder([15], [0])
     moved = [1, *range(2, 16), 1]
     second = backend.forced_steps(
-        slots, [targets[i][halves[i] - 1 : -1] for i in moved], [targets[i][halves[i] :] for i in moved]
+        slots,
+        [targets[i][halves[i] - 1 : -1] for i in moved],
+        [targets[i][halves[i] :] for i in moved],
     )
     for slot, i in enumerate(moved):
         assert [*first[i].tolist(), *second[slot].tolist()] == expected[i]
@@ -197,7 +237,10 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
 def test_forced_steps_of_several_passes_equal_those_of_one() -> None:
     transformer = tiny()
     slots = list(range(24))
-    sources, targets = sentences(transformer.config, (9,) * 24), sentences(transformer.config, (60, 2, 59) * 8)
+    sources, targets = (
+        sentences(transformer.config, (9,) * 24),
+        sentences(transformer.config, (60, 2, 59) * 8),
+    )
     assert sum(map(len, targets)) > 512
     backend, alone = cpu_backend(transformer, "int8", slots=24), cpu_backend(transformer, "int8")
     backend.prefill(sources, slots)
@@ -208,13 +251,18 @@ def test_forced_steps_of_several_passes_equal_those_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"target": (5, 9, 9, 40)}, {"prefix": (7, 8, 9)}, {"prefix": (7,) * 9, "beam_size": 3}]
+    "options",
+    [{"target": (5, 9, 9, 40)}, {"prefix": (7, 8, 9)}, {"prefix": (7,) * 9, "beam_size": 3}],
 )
 def test_forced_decoding_in_one_pass_equals_single_steps(options: dict[str, Any]) -> None:
     transformer = tiny()
     config = transformer.config
     sources = sentences(config, (5, 30, 18, 2, 9))
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    bounds = {
+        "start": config.decoder_start_id,
+        "end": config.eos_id,
+        "max_length": config.max_length,
+    }
     mixed = [DecodingOptions(**options, max_length=20), DecodingOptions(max_length=20)] * 2 + [
         DecodingOptions(**options)
     ]
@@ -223,7 +271,9 @@ def test_forced_decoding_in_one_pass_equals_single_steps(options: dict[str, Any]
     forced_steps = backend.forced_steps
     backend.forced_steps = lambda *given: calls.append(given) or forced_steps(*given)  # type: ignore[method-assign]
     single = OneStepAtATime(stepwise)
-    assert translate(backend, sources, mixed, **bounds) == translate(single, sources, mixed, **bounds)
+    assert translate(backend, sources, mixed, **bounds) == translate(
+        single, sources, mixed, **bounds
+    )
     assert calls
 
 

@@ -1,8 +1,9 @@
 """Tests that all instruction sets give equal results bit for bit.
 
-A setting of PyTorch or oneDNN does not change the CPU backend; the test uses the instruction sets that the processor has.
-AMX is emulated as well. On x86-64 the instruction sets of ARM64 are cross-compiled and run by QEMU:
-`pytest -m programs` with this file, with Debian's g++-aarch64-linux-gnu and qemu-user-static.
+A setting of PyTorch or oneDNN does not change the CPU backend; the test uses the instruction sets
+that the processor has. AMX is emulated as well. On x86-64 the instruction sets of ARM64 are
+cross-compiled and run by QEMU: `pytest -m programs` with this file, with Debian's
+g++-aarch64-linux-gnu and qemu-user-static.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def emulator() -> Iterator[None]:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
-    """Selects `isa` for the CPU backends of a test. Skips the test if the processor or the compiler lacks it."""
+    """Selects `isa` for the CPU backends of a test. Skips the test if the processor or the compiler
+    lacks it."""
     library: Path
     try:
         if isa in EMULATED_ARM:
@@ -101,8 +103,17 @@ def test_attention_maps_are_equal_on_every_instruction_set(
     results = []
     for each in (LEAST, isa):
         use(monkeypatch, each)
-        results.append(cpu_backend(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),)))
-    for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
+        results.append(
+            cpu_backend(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),))
+        )
+    for part in (
+        "encoder",
+        "decoder",
+        "cross",
+        "token_scores",
+        "candidate_ids",
+        "candidate_scores",
+    ):
         ours, theirs = (getattr(maps, part) for maps in results)
         assert np.array_equal(ours, theirs)
 
@@ -110,7 +121,8 @@ def test_attention_maps_are_equal_on_every_instruction_set(
 def test_integer_sums_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
     transformer = tiny(d_ff=512)
     for layer in (*transformer.encoder, *transformer.decoder):
-        layer.feed_forward.outer.weight.data.fill_(1.0)  # quantized weights of 127 times activations up to 127
+        # quantized weights of 127 times activations up to 127
+        layer.feed_forward.outer.weight.data.fill_(1.0)
         layer.feed_forward.inner.weight.data.mul_(1e-3)
         layer.feed_forward.inner.bias.data.fill_(1.0)
     use(monkeypatch, LEAST)
@@ -123,11 +135,15 @@ def test_integer_sums_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("isa", (EMULATED, *ARM_CASES))
 @pytest.mark.parametrize("activation", ["relu", "swish"])
-def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activation: Activation, isa: str) -> None:
-    transformer = tiny(d_ff=512, activation=activation)  # AVX2 multiplies activations after ReLU without signs
+def test_the_largest_products_are_exact(
+    monkeypatch: pytest.MonkeyPatch, activation: Activation, isa: str
+) -> None:
+    # AVX2 multiplies activations after ReLU without signs
+    transformer = tiny(d_ff=512, activation=activation)
     for layer in (*transformer.encoder, *transformer.decoder):
         signs = torch.where(torch.arange(64) % 2 == 0, 1.0, -1.0)
-        layer.feed_forward.outer.weight.data.copy_(signs[:, None].expand(64, 512))  # quantized to 127 and -127
+        # quantized to 127 and -127
+        layer.feed_forward.outer.weight.data.copy_(signs[:, None].expand(64, 512))
         layer.feed_forward.inner.weight.data.mul_(1e-3)
         layer.feed_forward.inner.bias.data.fill_(1.0)  # all activations are quantized to 127
     source, target = sentences(transformer.config, (9, 6))
@@ -142,6 +158,8 @@ def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activat
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("isa", (EMULATED, *(each.name for each in OWN), *ARM_CASES))
-def test_targets_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch, isa: str, precision: Precision) -> None:
+def test_targets_do_not_depend_on_the_batch(
+    monkeypatch: pytest.MonkeyPatch, isa: str, precision: Precision
+) -> None:
     use(monkeypatch, isa)
     check_targets_do_not_depend_on_the_batch(precision)

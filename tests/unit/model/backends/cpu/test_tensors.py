@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from model.analysis.tensors import CAPTURED, TENSORS, Float32, layer_tensors, names, shape
-from model.analysis.types import EVERYTHING, KINDS, SCORES, AttentionMaps, Followed, Head, HeadMask, MapChoice
+from model.analysis.types import (
+    EVERYTHING,
+    KINDS,
+    SCORES,
+    AttentionMaps,
+    Followed,
+    Head,
+    HeadMask,
+    MapChoice,
+)
 from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.backend import MOST_HELD, CpuBackend, Precision
 from model.backends.cpu.bindings import CpuBackendError
@@ -66,7 +75,9 @@ def test_tensors_are_those_of_pytorch(variant: str) -> None:
     source, target = pair(config)
     for followed in places(config):
         _, tensors = follow(backend, source, target, followed)
-        maps = attention_maps(transformer, source, target, vectors_of=followed.vectors_of, followed=followed)
+        maps = attention_maps(
+            transformer, source, target, vectors_of=followed.vectors_of, followed=followed
+        )
         expected = layer_tensors(config, followed, maps)
         assert list(tensors) == list(expected) == names(config, followed)
         for name, values in tensors.items():
@@ -75,19 +86,26 @@ def test_tensors_are_those_of_pytorch(variant: str) -> None:
 
 
 def test_backends_of_a_gpu_have_the_same_names_within_a_bound() -> None:
-    """They compute in bfloat16, whose numbers have 8 bits: 5% of the largest of a tensor after some layers."""
+    """They compute in bfloat16, whose numbers have 8 bits: 5% of the largest of a tensor after some
+    layers."""
     transformer = tiny()
     config = transformer.config
     source, target = pair(config)
     for part in KINDS:
         followed = Followed(part, 1)
         head, choice = followed.vectors_of, followed.choice
-        exact = layer_tensors(config, followed, attention_maps(transformer, source, target, (), head, followed))
+        exact = layer_tensors(
+            config, followed, attention_maps(transformer, source, target, (), head, followed)
+        )
         backend = GraphedBackend(copy.deepcopy(transformer).bfloat16(), 2, capture=False)
-        tensors = layer_tensors(config, followed, backend.attention_maps(source, target, (), head, choice=choice))
+        tensors = layer_tensors(
+            config, followed, backend.attention_maps(source, target, (), head, choice=choice)
+        )
         assert list(tensors) == list(exact)
         for name in set(exact) - {"feed_forward.share", "logits"}:
-            assert np.abs(tensors[name] - exact[name]).max() <= 0.05 * np.abs(exact[name]).max() + 0.01, name
+            assert (
+                np.abs(tensors[name] - exact[name]).max() <= 0.05 * np.abs(exact[name]).max() + 0.01
+            ), name
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -101,7 +119,10 @@ def test_following_a_layer_changes_no_bit(precision: Precision) -> None:
             maps, tensors = follow(backend, source, target, followed)
             for name in ("token_scores", "candidate_ids", "candidate_scores", "normalizers"):
                 assert np.array_equal(getattr(maps, name), getattr(plain, name))
-            weights, expected = (getattr(each, followed.part)[followed.layer, followed.head] for each in (maps, plain))
+            weights, expected = (
+                getattr(each, followed.part)[followed.layer, followed.head]
+                for each in (maps, plain)
+            )
             assert np.array_equal(weights, expected) and np.array_equal(
                 weights, tensors[f"{followed.attention}.weights"]
             )
@@ -117,7 +138,9 @@ def test_a_position_and_names_choose_of_the_same_numbers(norm: str) -> None:
         for name, rows in whole.items():
             _, found = follow(backend, source, target, followed._replace(position=7, names=(name,)))
             assert list(found) == [name]
-            assert np.array_equal(found[name], rows[7:8] if TENSORS[name].axes[0] == "r" else rows), name
+            assert np.array_equal(
+                found[name], rows[7:8] if TENSORS[name].axes[0] == "r" else rows
+            ), name
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
@@ -133,7 +156,9 @@ def test_a_hidden_first_token_is_no_row(backend: str) -> None:
             maps = engine.attention_maps(source, target, (), head, choice=choice)
         else:
             maps = attention_maps(transformer, source, target, (), head, followed)
-        whole, shown = (layer_tensors(config, followed, each) for each in (maps, maps.without_first_token(head)))
+        whole, shown = (
+            layer_tensors(config, followed, each) for each in (maps, maps.without_first_token(head))
+        )
         skipped = 0 if followed.part == "encoder" else 1
         for name in (
             "stream",
@@ -155,28 +180,36 @@ class Integers:
         self.parameters = parameters
 
     def sums(self, name: str, x: Float32, heads: slice) -> tuple[np.ndarray, Float32, Float32]:
-        """Returns the sums of products (N, outputs), their scales and the bias of a layer that reads x (N, inputs)."""
+        """Returns the sums of products (N, outputs), their scales and the bias of a layer that
+        reads x (N, inputs)."""
         weight = self.parameters[f"{name}.weight"]
         tops = row_ranges(weight)
         weights = np.rint(weight * (np.float32(127) / tops)[:, None]).astype(np.int64)[heads]
         integers, steps = rounded(x)
-        return integers @ weights.T, steps * (tops / np.float32(127))[heads], self.parameters[f"{name}.bias"][heads]
+        return (
+            integers @ weights.T,
+            steps * (tops / np.float32(127))[heads],
+            self.parameters[f"{name}.bias"][heads],
+        )
 
     def matches(self, name: str, x: Float32, y: Float32, heads: slice = slice(None)) -> bool:
-        """Returns whether y (N, outputs) is what the layer returns: its integers are the same, its numbers to 1e-5."""
+        """Returns whether y (N, outputs) is what the layer returns: its integers are the same, its
+        numbers to 1e-5."""
         sums, scale, bias = self.sums(name, x, heads)
         same = np.array_equal(np.rint((y.astype(np.float64) - bias) / scale), sums)
         return same and bool(np.allclose(y, sums * scale + bias, atol=1e-5, rtol=1e-5))
 
     def stored(self, name: str, x: Float32, heads: slice) -> Float32:
-        """Returns the keys or values of a head as the pages have them: rounded again, each with its own scale."""
+        """Returns the keys or values of a head as the pages have them: rounded again, each with its
+        own scale."""
         sums, scale, bias = self.sums(name, x, heads)
         integers, steps = rounded((sums * scale + bias).astype(np.float32))
         return integers * steps
 
 
 def rounded(x: Float32) -> tuple[np.ndarray, Float32]:
-    """Returns the integers of each row, of which the largest magnitude becomes 127, and the size of one."""
+    """Returns the integers of each row, of which the largest magnitude becomes 127, and the size of
+    one."""
     top = np.abs(x).max(axis=-1, keepdims=True)
     return np.rint(x * (np.float32(127) / top)).astype(np.int64), top / np.float32(127)
 
@@ -192,7 +225,11 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
     corrected, shifts = for_int8(config, weights, table)
     engine = Integers({name: corrected[name] for name in weights})
     embeddings = row_ranges(weights["embedding.weight"])[:, None] / np.float32(127)
-    embeddings = np.rint(weights["embedding.weight"] / embeddings) * embeddings * np.float32(math.sqrt(config.d_model))
+    embeddings = (
+        np.rint(weights["embedding.weight"] / embeddings)
+        * embeddings
+        * np.float32(math.sqrt(config.d_model))
+    )
     _, last = follow(backend, source, target, Followed("encoder", config.encoder_layers - 1))
     for followed in places(config):
         maps, t = follow(backend, source, target, followed)
@@ -223,7 +260,9 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
         assert np.array_equal(t[f"{own}.context"][:, head], t[f"{own}.head"])
         assert engine.matches(f"{module}.output", t[f"{own}.context"], t[f"{own}.output"])
         stream = t["stream"]
-        for sublayer in ("self", "cross", "feed_forward") if side == "decoder" else ("self", "feed_forward"):
+        for sublayer in (
+            ("self", "cross", "feed_forward") if side == "decoder" else ("self", "feed_forward")
+        ):
             residual = stream + t[f"{sublayer}.output"]
             assert np.array_equal(t[f"{sublayer}.residual"], residual)
             for name, vectors in (("carried", stream), ("added", t[f"{sublayer}.output"])):
@@ -244,14 +283,18 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
             t["feed_forward.share"],
             np.count_nonzero(t["feed_forward.active"] > 0, axis=-1) / config.d_ff,
         )
-        assert engine.matches(f"{network}.outer", t["feed_forward.active"], t["feed_forward.output"])
+        assert engine.matches(
+            f"{network}.outer", t["feed_forward.active"], t["feed_forward.output"]
+        )
         if side == "decoder":
             close(t["logits"] - t["normalizer"][:, None], maps.candidate_scores)
         if side == "decoder" and followed.layer == config.decoder_layers - 1:
             best = maps.candidate_ids[11]
             engine.parameters["projection.bias"] = np.zeros(config.vocab_size, np.float32)
             engine.parameters["projection.weight"] = weights["embedding.weight"]
-            assert engine.matches("projection", t["feed_forward.norm"][11:12], t["logits"][11:12], best)
+            assert engine.matches(
+                "projection", t["feed_forward.norm"][11:12], t["logits"][11:12], best
+            )
 
 
 def close(found: Float32, expected: Float32) -> None:
@@ -266,7 +309,9 @@ def test_what_does_not_exist_and_what_is_too_much_is_refused(
     assert backend.attention_maps([5, 6], [7, 8], choice=choice).tensors
     for wrong in (("encoder", 0, 0, 2), ("encoder", 2), ("decoder", 0, 0, 3), ("cross", -1)):
         with pytest.raises(ValueError, match="no position"):
-            backend.attention_maps([5, 6], [7, 8], choice=dataclasses.replace(SCORES, followed=Followed(*wrong)))
+            backend.attention_maps(
+                [5, 6], [7, 8], choice=dataclasses.replace(SCORES, followed=Followed(*wrong))
+            )
     for part, layer, name in (
         ("encoder", 1, "embedding"),
         ("encoder", 0, "logits"),
@@ -275,7 +320,9 @@ def test_what_does_not_exist_and_what_is_too_much_is_refused(
         with pytest.raises(ValueError, match=f"no tensor {name}"):
             backend.attention_maps([5], [7], choice=Followed(part, layer, names=(name,)).choice)
     with pytest.raises(ValueError, match="with scores"):
-        backend.attention_maps([5], [7], choice=MapChoice(scores=False, followed=Followed("encoder", 0)))
+        backend.attention_maps(
+            [5], [7], choice=MapChoice(scores=False, followed=Followed("encoder", 0))
+        )
     monkeypatch.setattr("model.analysis.tensors.NUMBERS_LIMIT", 4000)
     with pytest.raises(ValueError, match="choose a position"):
         backend.attention_maps([5] * 9, [7], choice=Followed("encoder", 0).choice)
@@ -290,7 +337,9 @@ def decoded(
     capture = AttentionCapture(config, len(source), len(target) + 1)
     backend.prefill([source], [slot], [masked])
     scores = []
-    for read, written in zip([config.decoder_start_id, *target], [*target, config.eos_id], strict=True):
+    for read, written in zip(
+        [config.decoder_start_id, *target], [*target, config.eos_id], strict=True
+    ):
         scores.append(float(backend.step([slot], [read], 1, [written], capture).scores[0, 0]))
     backend.free([slot])
     return capture, scores
@@ -317,17 +366,23 @@ def test_maps_equal_the_incremental_decode(variant: str, precision: Precision) -
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
 def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: float) -> None:
-    """The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""
+    """The int8 tolerance is larger because torch stores keys and values in float32 and the CPU
+    backend in int8."""
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision)
     config = transformer.config
-    [source], [target] = sentences(config, (21,)), sentences(config.replace(source_vocab_size=None), (30,))
+    [source], [target] = (
+        sentences(config, (21,)),
+        sentences(config.replace(source_vocab_size=None), (30,)),
+    )
     heads: list[Head | None] = [None, ("cross", 0, 0), ("encoder", 0, config.heads - 1)]
     if config.decoder_heads:
         heads.append(("decoder", config.decoder_layers - 1, 0))
     for head in heads:
         ours = backend.attention_maps(source, target, (), head)
-        theirs = attention_maps(torch_backend(transformer, precision).transformer, source, target, (), head)
+        theirs = attention_maps(
+            torch_backend(transformer, precision).transformer, source, target, (), head
+        )
         for kind in ("encoder", "decoder", "cross"):
             np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
         products, scale = theirs.value_products, np.abs(theirs.value_products).max()
@@ -345,20 +400,34 @@ def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: fl
             for part in ("query", "key", "value"):
                 # Keys are shown with their bias, which int8 leaves out of the computation.
                 keys = part == "key" and head[0] == "cross"
-                our, their = getattr(ours.vectors, part), getattr(exact if keys else theirs.vectors, part)
+                our, their = (
+                    getattr(ours.vectors, part),
+                    getattr(exact if keys else theirs.vectors, part),
+                )
                 np.testing.assert_allclose(our, their, atol=1e-4 if precision == "float32" else 0.1)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
-def test_maps_with_masked_heads_equal_decoding_with_masked_heads(precision: Precision, tolerance: float) -> None:
+def test_maps_with_masked_heads_equal_decoding_with_masked_heads(
+    precision: Precision, tolerance: float
+) -> None:
     transformer = tiny(heads=4)
-    backend, other = cpu_backend(transformer, precision), torch_backend(transformer, precision).transformer
+    backend, other = (
+        cpu_backend(transformer, precision),
+        torch_backend(transformer, precision).transformer,
+    )
     [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))
     plain = backend.attention_maps(source, target)
-    for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
+    for masked in (
+        (("cross", 1, 2),),
+        (("decoder", 0, 0), ("decoder", 1, 3)),
+        (("encoder", 1, 1), ("cross", 0, 0)),
+    ):
         maps = backend.attention_maps(source, target, masked)
         capture, scores = decoded(backend, source, target, 2, masked)
-        assert np.array_equal(maps.cross, capture.cross) and np.array_equal(maps.decoder, capture.decoder)
+        assert np.array_equal(maps.cross, capture.cross) and np.array_equal(
+            maps.decoder, capture.decoder
+        )
         assert maps.token_scores.tolist() == scores
         theirs = attention_maps(other, source, target, masked)
         for kind in ("encoder", "decoder", "cross"):
@@ -368,7 +437,9 @@ def test_maps_with_masked_heads_equal_decoding_with_masked_heads(precision: Prec
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision: Precision) -> None:
+def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(
+    precision: Precision,
+) -> None:
     transformer = tiny(vocab_size=333)
     [source], [target] = sentences(transformer.config, (33,)), sentences(transformer.config, (40,))
     alone = cpu_backend(transformer, precision)
@@ -377,15 +448,32 @@ def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision
     busy.prefill([source, target], [0, 15])
     for place, token in enumerate([2, *target]):
         found = busy.attention_maps(source, target)
-        for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
+        for part in (
+            "encoder",
+            "decoder",
+            "cross",
+            "token_scores",
+            "candidate_ids",
+            "candidate_scores",
+        ):
             assert np.array_equal(getattr(found, part), getattr(expected, part))
         forced = [*target, transformer.config.eos_id][place]
-        assert busy.step([15, 0], [5, token], 1, [-1, forced]).scores[1, 0] == np.float32(rest[place])
+        assert busy.step([15, 0], [5, token], 1, [-1, forced]).scores[1, 0] == np.float32(
+            rest[place]
+        )
     busy.free([0, 15])
     assert busy.pages_used == 0
 
 
-PARTS = ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores", "value_products")
+PARTS = (
+    "encoder",
+    "decoder",
+    "cross",
+    "token_scores",
+    "candidate_ids",
+    "candidate_scores",
+    "value_products",
+)
 
 
 @pytest.mark.parametrize(
@@ -409,20 +497,27 @@ def test_a_pass_in_parts_has_the_bits_of_one_and_lets_steps_and_other_passes_run
     backend = cpu_backend(transformer, precision)
     masked = (("cross", 0, 0), ("encoder", 0, 0))
     choice = dataclasses.replace(EVERYTHING, followed=Followed("decoder", 0, position=20))
-    whole, alone = backend.attention_maps(long, target, masked, choice=choice), backend.attention_maps(short, other)
+    whole, alone = (
+        backend.attention_maps(long, target, masked, choice=choice),
+        backend.attention_maps(short, other),
+    )
     expected = decoded(backend, short, other, slot=1)[1]
     for name, value in (("PART_TOKENS", 1), ("LEAST_ROWS", 7), ("PART_WORK", 1)):
         monkeypatch.setattr(f"model.backends.cpu.backend.{name}", value)
     backend.prefill([short], [1])
     passes, steps = backend.attention_passes(long, target, masked, choice=choice), 0
     found = None
-    for read, wanted in zip([config.decoder_start_id, *other], [*other, config.eos_id], strict=True):
+    for read, wanted in zip(
+        [config.decoder_start_id, *other], [*other, config.eos_id], strict=True
+    ):
         scores = backend.step([1], [read], 1, [wanted]).scores[0, 0]
         assert scores == np.float32(expected[steps])
         steps += 1
         if steps % 5 == 0:
             between = backend.attention_maps(short, other)
-            assert all(np.array_equal(getattr(between, part), getattr(alone, part)) for part in PARTS)
+            assert all(
+                np.array_equal(getattr(between, part), getattr(alone, part)) for part in PARTS
+            )
         try:
             next(passes)
         except StopIteration as end:
@@ -431,7 +526,9 @@ def test_a_pass_in_parts_has_the_bits_of_one_and_lets_steps_and_other_passes_run
     found = finished(passes) if found is None else found
     assert steps >= config.encoder_layers
     assert found.tensors is not None and whole.tensors is not None
-    assert all(np.array_equal(values, whole.tensors[name]) for name, values in found.tensors.items())
+    assert all(
+        np.array_equal(values, whole.tensors[name]) for name, values in found.tensors.items()
+    )
     assert np.array_equal(found.normalizers, whole.normalizers)
     assert all(np.array_equal(getattr(found, part), getattr(whole, part)) for part in PARTS)
     backend.free([1])
@@ -459,7 +556,14 @@ def test_passes_that_are_given_up_hold_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_invalid_attention_requests_are_refused() -> None:
     transformer = tiny()
     backend = cpu_backend(transformer, "int8")
-    for source, target in (([], [5]), ([200], [5]), ([-1], [5]), ([5], [200]), ([5], [5] * 64), ([5] * 65, [5])):
+    for source, target in (
+        ([], [5]),
+        ([200], [5]),
+        ([-1], [5]),
+        ([5], [200]),
+        ([5], [5] * 64),
+        ([5] * 65, [5]),
+    ):
         with pytest.raises(ValueError, match=r"The (source|target)"):
             backend.attention_maps(source, target)
     with pytest.raises(ValueError, match="no nowhere head 0"):
@@ -469,7 +573,10 @@ def test_invalid_attention_requests_are_refused() -> None:
     with pytest.raises(ValueError, match="no cross head 9"):
         backend.attention_maps([5], [5], (), ("cross", 0, 9))
     backend.prefill([[5, 6]], [0])
-    for capture in (AttentionCapture(transformer.config, 3, 4), AttentionCapture(transformer.config, 2, 0)):
+    for capture in (
+        AttentionCapture(transformer.config, 3, 4),
+        AttentionCapture(transformer.config, 2, 0),
+    ):
         with pytest.raises(CpuBackendError, match="attention capture"):
             backend.step([0], [2], 1, [-1], capture)
     backend.free([0])

@@ -1,7 +1,9 @@
-"""Graphs of several models on one stream, with a fake of PyTorch's captures: no graph replays with memory that was freed.
+"""Graphs of several models on one stream, with a fake of PyTorch's captures: no graph replays with
+memory that was freed.
 
-The fake has what PyTorch does: cuBLAS keeps one workspace for each stream; it comes from the pool of a graph where it is
-first used in a capture; the end of any graph frees the workspace of its stream.
+The fake has what PyTorch does: cuBLAS keeps one workspace for each stream; it comes from the pool
+of a graph where it is first used in a capture; the end of any graph frees the workspace of its
+stream.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class FakeCuda:
         finally:
             self.capturing = None
         if self.failing:
-            raise RuntimeError("operation not permitted when stream is capturing")  # the thread stays on the stream
+            # the thread stays on the stream
+            raise RuntimeError("operation not permitted when stream is capturing")
         graph.stream, self.current = stream, before
 
 

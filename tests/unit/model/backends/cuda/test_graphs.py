@@ -1,6 +1,8 @@
-"""Tests that steps of fixed shape equal plain steps, without graph capture. tests/gpu tests captured graphs.
+"""Tests that steps of fixed shape equal plain steps, without graph capture. tests/gpu tests
+captured graphs.
 
-Steps in PyTorch promise equal tokens and scores within 1e-4, because the order of float32 sums depends on the shape.
+Steps in PyTorch promise equal tokens and scores within 1e-4, because the order of float32 sums
+depends on the shape.
 """
 
 from __future__ import annotations
@@ -31,20 +33,34 @@ from tests.support.models.random_models import VARIANTS
 pytestmark = pytest.mark.numeric
 
 SHAPES = [
-    *("the paper's", "pre-norm", "swish, half-and-half, bias, zero start", "gelu, learned, unscaled"),
+    *(
+        "the paper's",
+        "pre-norm",
+        "swish, half-and-half, bias, zero start",
+        "gelu, learned, unscaled",
+    ),
     *("recurrence", "untied"),
 ]
 
 
 def transformer(variant: str = "the paper's") -> Transformer:
     torch.manual_seed(3)
-    shape = {"d_model": 32, "heads": 2, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 150}
+    shape = {
+        "d_model": 32,
+        "heads": 2,
+        "d_ff": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "max_length": 150,
+    }
     return Transformer(ModelConfig(vocab_size=97, **shape, **VARIANTS[variant])).eval()
 
 
 def sources(number: int, longest: int = 40) -> list[list[int]]:
     rng = random.Random(5)
-    return [[rng.randrange(4, 97) for _ in range(rng.randint(1, longest))] + [3] for _ in range(number)]
+    return [
+        [rng.randrange(4, 97) for _ in range(rng.randint(1, longest))] + [3] for _ in range(number)
+    ]
 
 
 @pytest.mark.slow
@@ -72,7 +88,9 @@ def test_forced_tokens_and_masked_heads(candidates: int) -> None:
         backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
     for step in range(5):
         forced = [11 + step, -1]
-        left, right = (backend.step([3, 1], [9, 10], candidates, forced) for backend in (plain, fixed))
+        left, right = (
+            backend.step([3, 1], [9, 10], candidates, forced) for backend in (plain, fixed)
+        )
         assert left.ids.tolist() == right.ids.tolist() and right.ids[0, 0] == forced[0]
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
@@ -83,7 +101,8 @@ def test_a_row_that_pauses_at_the_end_of_its_storage_continues() -> None:
     for backend in (plain, fixed):
         backend.prefill([[5, 6, 3], [8, 3]], [0, 1])
     room = fixed.cache.room
-    for rows in [*([[0]] * room), [1], [0]]:  # row 0 fills the storage, then pauses for a step of row 1
+    # row 0 fills the storage, then pauses for a step of row 1
+    for rows in [*([[0]] * room), [1], [0]]:
         left, right = (backend.step(rows, [9], 2, [-1]) for backend in (plain, fixed))
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
@@ -102,7 +121,9 @@ def test_the_self_check_finds_numbers_that_are_not_finite() -> None:
 
 
 @pytest.mark.parametrize(("shift", "found"), [(0.0, False), (0.1, True)])
-def test_the_self_check_compares_with_the_error_of_half_precision(shift: float, found: bool) -> None:
+def test_the_self_check_compares_with_the_error_of_half_precision(
+    shift: float, found: bool
+) -> None:
     class Shifted(GraphedBackend):
         def step(self, *arguments: Any) -> StepOutput:
             self.captured += 1
@@ -119,10 +140,16 @@ class Live(TorchDispatchMode):
         super().__init__()
         self.bytes = self.most = 0
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         found = function(*args, **(kwargs or {}))
         for tensor in found if isinstance(found, (tuple, list)) else [found]:
-            if isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float32 and not tensor._is_view():
+            if (
+                isinstance(tensor, torch.Tensor)
+                and tensor.dtype == torch.float32
+                and not tensor._is_view()
+            ):
                 self.bytes += tensor.nbytes
                 self.most = max(self.most, self.bytes)
                 weakref.finalize(tensor, self.release, tensor.nbytes)
@@ -133,12 +160,16 @@ class Live(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_self_check_converts_few_weights_at_a_time(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_check_converts_few_weights_at_a_time(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(self_check, "_PART", 1 << 12)
     torch.manual_seed(3)
     shapes = {"d_model": 32, "heads": 2, "d_ff": 64, "encoder_layers": 2, "max_length": 30}
     layers = 40
-    model = Transformer(ModelConfig(vocab_size=97, decoder_layers=layers, **shapes, **VARIANTS[shape])).eval()
+    model = Transformer(
+        ModelConfig(vocab_size=97, decoder_layers=layers, **shapes, **VARIANTS[shape])
+    ).eval()
     small, exact = model.bfloat16(), copy.deepcopy(model).float()
     backend, reference = self_check._Float32Backend(small, 2), TorchBackend(exact, 2)
     with Live() as live:
@@ -156,7 +187,9 @@ def test_the_self_check_converts_few_weights_at_a_time(shape: str, monkeypatch: 
     assert most - held < weights / 8, (most, held, weights)
 
 
-@pytest.mark.parametrize("shape", ["the paper's", "swish, half-and-half, bias, zero start", "untied"])
+@pytest.mark.parametrize(
+    "shape", ["the paper's", "swish, half-and-half, bias, zero start", "untied"]
+)
 def test_the_projection_is_padded_without_a_second_copy(shape: str) -> None:
     model = transformer(shape)
     expected = model.logits(torch.ones(2, 32))
@@ -195,7 +228,9 @@ def test_the_choice_of_a_greedy_row_has_the_same_bits_beside_beams() -> None:
         assert (one.ids[0, 0], one.scores[0, 0]) == (other.ids[0, 0], other.scores[0, 0])
         assert other.ids[2, 0] == 9 and len(set(other.ids[1].tolist())) == 6
     followed = [backend.queue_steps([0], [-1], 1)()[0] for backend in (alone, beside)]
-    assert (followed[0].ids == followed[1].ids).all() and (followed[0].scores == followed[1].scores).all()
+    assert (followed[0].ids == followed[1].ids).all() and (
+        followed[0].scores == followed[1].scores
+    ).all()
 
 
 def test_without_capture_nothing_is_replayed() -> None:
@@ -217,7 +252,9 @@ class Scarce(StaticCache):
 
 
 @pytest.mark.parametrize("left", range(4))
-def test_a_cache_that_cannot_grow_stays_as_it_was(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_grow_stays_as_it_was(
+    left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(graphs, "StaticCache", Scarce)
     model = transformer()
     plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False)
@@ -227,7 +264,12 @@ def test_a_cache_that_cannot_grow_stays_as_it_was(left: int, monkeypatch: pytest
     fixed.cache.left = left
     with pytest.raises(torch.OutOfMemoryError):
         fixed.prefill([[7] * (room + 1)], [1])
-    held = fixed.cache.self_keys, fixed.cache.self_values, fixed.cache.cross_keys, fixed.cache.cross_values
+    held = (
+        fixed.cache.self_keys,
+        fixed.cache.self_values,
+        fixed.cache.cross_keys,
+        fixed.cache.cross_values,
+    )
     assert {fixed.cache.room} == {tensor.shape[3] for tensor in held} == {room}
     left_output, right_output = (backend.step([0], [9], 2, [-1]) for backend in (plain, fixed))
     assert left_output.scores == pytest.approx(right_output.scores, abs=1e-4)
@@ -236,7 +278,9 @@ def test_a_cache_that_cannot_grow_stays_as_it_was(left: int, monkeypatch: pytest
 def test_the_storage_of_plain_steps_grows_whole_or_not_at_all() -> None:
     backend = TorchBackend(transformer(), 2)
     backend.prefill([[5, 6, 3]], [0])
-    backend.cache._allocate = Mock(side_effect=[backend.cache._allocate(64), torch.OutOfMemoryError])
+    backend.cache._allocate = Mock(
+        side_effect=[backend.cache._allocate(64), torch.OutOfMemoryError]
+    )
     with pytest.raises(torch.OutOfMemoryError):
         backend.prefill([[7] * 50], [1])
     assert backend.cache.cross_keys.shape == backend.cache.cross_values.shape
@@ -255,7 +299,10 @@ def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monke
         backend.prefill([[5, 6, 3]], [0])
     token = 9
     for step in range(CAPTURE_AFTER + 3):  # the device keeps its tokens
-        left, [right] = plain.step([0], [token], 1, [-1]), fixed.queue_steps([0], [-1 if step else 9], 1)()
+        left, [right] = (
+            plain.step([0], [token], 1, [-1]),
+            fixed.queue_steps([0], [-1 if step else 9], 1)(),
+        )
         token = int(left.ids[0, 0])
         assert right.ids[0, 0] == token and left.scores == pytest.approx(right.scores, abs=1e-4)
     assert caplog.text.count("operation not permitted") == 1
@@ -264,7 +311,9 @@ def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monke
 def test_a_capture_that_breaks_the_device_is_an_error(monkeypatch) -> None:
     backend = GraphedBackend(transformer(), 2, capture=True)
     monkeypatch.setattr(backend, "_capture", Mock(side_effect=RuntimeError("capture")))
-    monkeypatch.setattr(graphs, "check_device", Mock(side_effect=RuntimeError("CUDA error: illegal memory access")))
+    monkeypatch.setattr(
+        graphs, "check_device", Mock(side_effect=RuntimeError("CUDA error: illegal memory access"))
+    )
     backend.prefill([[5, 6, 3]], [0])
     with pytest.raises(RuntimeError, match="illegal memory access"):
         for _ in range(CAPTURE_AFTER):

@@ -1,4 +1,5 @@
-"""What a chunk of steps costs beside matrix products: launches, copies to the device, and waits of the host for it."""
+"""What a chunk of steps costs beside matrix products: launches, copies to the device, and waits of
+the host for it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from model.backends.cuda.graphs import GraphedBackend
 from model.config import ModelConfig
 from model.transformer import Transformer
 
-WAITS = (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.nonzero)
+WAITS = (
+    torch.Tensor.cpu,
+    torch.Tensor.numpy,
+    torch.Tensor.item,
+    torch.Tensor.tolist,
+    torch.Tensor.nonzero,
+)
 
 
 class Launches(TorchDispatchMode):
@@ -29,8 +36,13 @@ class Launches(TorchDispatchMode):
         self.counts, self.where = counts, "outside"
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        views = any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns)
-        if not views and not func.name().startswith(("aten::empty", "aten::detach", "aten::lift_fresh")):
+        views = any(
+            one.alias_info is not None and not one.alias_info.is_write
+            for one in func._schema.returns
+        )
+        if not views and not func.name().startswith(
+            ("aten::empty", "aten::detach", "aten::lift_fresh")
+        ):
             self.counts[self.where] += 1
         return func(*args, **(kwargs or {}))
 
@@ -43,14 +55,21 @@ class Calls(TorchFunctionMode):
         self.counts = counts
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.counts["blocking copies"] += func is torch.tensor and (kwargs or {}).get("device") is not None
+        self.counts["blocking copies"] += (
+            func is torch.tensor and (kwargs or {}).get("device") is not None
+        )
         self.counts["waits"] += func in WAITS
         return func(*args, **(kwargs or {}))
 
 
-def counted(action: Callable[[GraphedBackend], object], monkeypatch: pytest.MonkeyPatch, **shape: Any) -> Counter[str]:
-    """Returns the counts of `action` on three rows; `step` are launches of one step, which a graph has."""
-    config = ModelConfig(vocab_size=97, d_model=32, heads=2, d_ff=64, encoder_layers=1, decoder_layers=6, **shape)
+def counted(
+    action: Callable[[GraphedBackend], object], monkeypatch: pytest.MonkeyPatch, **shape: Any
+) -> Counter[str]:
+    """Returns the counts of `action` on three rows; `step` are launches of one step, which a graph
+    has."""
+    config = ModelConfig(
+        vocab_size=97, d_model=32, heads=2, d_ff=64, encoder_layers=1, decoder_layers=6, **shape
+    )
     counts: Counter[str] = Counter()
     launches = Launches(counts)
 
@@ -68,7 +87,8 @@ def counted(action: Callable[[GraphedBackend], object], monkeypatch: pytest.Monk
             return tensor.clone()
 
     kernels = SlotKernels(
-        "counted", *(once(getattr(KERNELS, name)) for name in ("attend_self", "attend", "add_norm", "choose"))
+        "counted",
+        *(once(getattr(KERNELS, name)) for name in ("attend_self", "attend", "add_norm", "choose")),
     )
     backend = GraphedBackend(Transformer(config).eval(), 4, capture=False, kernels=kernels)
     compute = backend._compute
@@ -89,13 +109,19 @@ def counted(action: Callable[[GraphedBackend], object], monkeypatch: pytest.Monk
     return counts
 
 
-@pytest.mark.parametrize("shape", [{}, {"norm": "pre"}, {"recurrence": "ssru", "zero_start_embedding": True}])
+@pytest.mark.parametrize(
+    "shape", [{}, {"norm": "pre"}, {"recurrence": "ssru", "zero_start_embedding": True}]
+)
 def test_a_greedy_chunk_waits_once(shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = counted(lambda backend: backend.queue_steps([0, 1, 2], [2, 2, 2], 4)(), monkeypatch, **shape)
+    found = counted(
+        lambda backend: backend.queue_steps([0, 1, 2], [2, 2, 2], 4)(), monkeypatch, **shape
+    )
     assert (found["waits"], found["blocking copies"], found["copies"]) == (1, 0, 0)
     assert found["step"] <= (76 if not shape else 130)
     assert found["outside"] <= 8
-    following = counted(lambda backend: backend.queue_steps([0, 1, 2], [2, -1, -1], 4), monkeypatch, **shape)
+    following = counted(
+        lambda backend: backend.queue_steps([0, 1, 2], [2, -1, -1], 4), monkeypatch, **shape
+    )
     assert (following["waits"], following["blocking copies"], following["copies"]) == (0, 0, 0)
     assert following["outside"] <= 8
 

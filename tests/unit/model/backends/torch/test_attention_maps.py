@@ -1,7 +1,7 @@
 """Tests that attention maps of the teacher-forced pass equal the weights of incremental decoding.
 
-PyTorch promises a tolerance: 1e-5 in maps and 1e-4 in scores for float32 (the order of sums), and one rounding step for
-int8.
+PyTorch promises a tolerance: 1e-5 in maps and 1e-4 in scores for float32 (the order of sums), and
+one rounding step for int8.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
     config = transformer.config
     backend = TorchBackend(transformer, slots=options.beam_size)
     [hypotheses] = translate(
-        backend, [SOURCE], options, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length
+        backend,
+        [SOURCE],
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
     )
     return hypotheses[0]
 
@@ -61,7 +66,9 @@ def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("masked", [(), (("cross", 1, 2), ("encoder", 0, 0), ("decoder", 2, 3))])
-@pytest.mark.parametrize("variant", ["the paper's", "pre-norm", "gelu, learned, unscaled", "two vocabularies"])
+@pytest.mark.parametrize(
+    "variant", ["the paper's", "pre-norm", "gelu, learned, unscaled", "two vocabularies"]
+)
 def test_maps_equal_the_incremental_decode(
     recorded: RecordedWeights,
     variant: str,
@@ -69,7 +76,9 @@ def test_maps_equal_the_incremental_decode(
     beam_size: int,
 ) -> None:
     transformer = build(variant)
-    found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12, masked_heads=masked))
+    found = decode(
+        transformer, DecodingOptions(beam_size=beam_size, max_length=12, masked_heads=masked)
+    )
     maps = attention_maps(transformer, SOURCE, found.tokens, masked)
 
     recorded.calls.clear()
@@ -84,9 +93,13 @@ def test_maps_equal_the_incremental_decode(
     for place in range(len(found.tokens)):
         for layer in range(layers):
             own, cross = steps[2 * (place * layers + layer) : 2 * (place * layers + layer) + 2]
-            np.testing.assert_allclose(maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5)
+            np.testing.assert_allclose(
+                maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5
+            )
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=1e-5)
-    np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
+    np.testing.assert_allclose(
+        maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4
+    )
 
 
 def test_candidates_are_sorted_and_hold_the_greedy_token() -> None:

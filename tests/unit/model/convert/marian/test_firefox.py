@@ -1,5 +1,5 @@
-"""Tests of the import of Firefox's models, on random ones. tests/conformance/test_bergamot.py compares with Firefox's own
-engine."""
+"""Tests of the import of Firefox's models, on random ones. tests/conformance/test_bergamot.py
+compares with Firefox's own engine."""
 
 from __future__ import annotations
 
@@ -60,12 +60,18 @@ def test_metadata_name_languages_and_licence(tmp_path: Path) -> None:
     assert (list(folder.pairs), folder.license) == ([("zh-Hant", "en")], "MPL-2.0")
 
 
-@pytest.mark.parametrize("name", ["model.ende.bin", "model.ende.float.bin", "model.bin", "best-chrf.bin"])
-def test_float32_files_have_any_name(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "name", ["model.ende.bin", "model.ende.float.bin", "model.bin", "best-chrf.bin"]
+)
+def test_float32_files_have_any_name(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The heads of this model are too narrow for the CPU backend."""
     original = random_firefox(tmp_path / "en-de", precision="float32")
     (tmp_path / "en-de" / MODEL).rename(tmp_path / "en-de" / name)
-    (tmp_path / "en-de" / "metadata.json").write_text('{"sourceLanguage": "en", "targetLanguage": "de"}')
+    (tmp_path / "en-de" / "metadata.json").write_text(
+        '{"sourceLanguage": "en", "targetLanguage": "de"}'
+    )
     folder = import_model(tmp_path / "en-de", tmp_path / "weights")
     assert torch.equal(load_model(folder).embedding.weight, original.embedding.weight)
     assert "needs PyTorch or a GPU to run. The CPU backend has heads of width 16" in caplog.text
@@ -82,7 +88,9 @@ def test_of_two_models_none_is_chosen(tmp_path: Path) -> None:
     ("options", "reason"),
     [({"dec-depth": 3}, "decoder_l3_rnn_W is missing"), ({"dim-emb": 64}, "shape")],
 )
-def test_unsupported_options_are_refused_with_the_reason(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_unsupported_options_are_refused_with_the_reason(
+    options: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     transformer = random_firefox(tmp_path / "ende")
     write_firefox(tmp_path / "ende" / MODEL, transformer, "int8", **options)
     refused(tmp_path, reason)
@@ -118,9 +126,15 @@ def test_invalid_tensors_are_refused(kind: str, data: bytes, reason: str, tmp_pa
 
 @pytest.mark.parametrize(
     ("vocabularies", "missing", "reason"),
-    [(1, "vocab", "0 vocabularies"), (2, "srcvocab", "of the other side"), (2, "trgvocab", "of the other side")],
+    [
+        (1, "vocab", "0 vocabularies"),
+        (2, "srcvocab", "of the other side"),
+        (2, "trgvocab", "of the other side"),
+    ],
 )
-def test_a_missing_vocabulary_is_named(vocabularies: int, missing: str, reason: str, tmp_path: Path) -> None:
+def test_a_missing_vocabulary_is_named(
+    vocabularies: int, missing: str, reason: str, tmp_path: Path
+) -> None:
     random_firefox(tmp_path / "ende", vocabularies=vocabularies)
     (tmp_path / "ende" / f"{missing}.ende.spm").unlink()
     refused(tmp_path, reason)

@@ -44,7 +44,10 @@ def test_a_pulled_model_names_size_licence_and_scores(
 
 
 def test_released_and_large_models_are_preferred(published: PublishedModels) -> None:
-    tiny, unreleased = published.entry | {"architecture": "tiny"}, published.entry | {"releaseStatus": None}
+    tiny, unreleased = (
+        published.entry | {"architecture": "tiny"},
+        published.entry | {"releaseStatus": None},
+    )
     published.models["en-de"] = [unreleased, tiny]
     assert find("en-de", published.address).architecture == "tiny"
     published.models["en-de"] = [tiny, published.entry]
@@ -106,23 +109,40 @@ def test_a_full_disk_is_reported_and_the_next_download_begins_the_file_again(
         assert (path / "vocab.ende.spm").read_bytes() == gzip.decompress(whole)
 
 
-def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--firefox-models", "http://127.0.0.1:1/models.json", "--weights", str(tmp_path / "weights")]
+def test_without_a_connection_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [
+        "--firefox-models",
+        "http://127.0.0.1:1/models.json",
+        "--weights",
+        str(tmp_path / "weights"),
+    ]
     assert main(["pull", "firefox/en-de", *flags]) == 1
-    assert "(Connection refused): check the connection, or download its files elsewhere" in capsys.readouterr().err
+    assert (
+        "(Connection refused): check the connection, or download its files elsewhere"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "weights").exists()
 
 
-def test_json_says_that_a_model_needs_pytorch(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_says_that_a_model_needs_pytorch(
+    tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def needs_torch(*_: object) -> None:
         raise ModuleNotFoundError(name="torch")
 
     monkeypatch.setattr("server.cli.pull.pull", needs_torch)
     assert main(["pull", "firefox/en-de", "--json", "--weights", str(tmp_path)]) == 1
-    assert "with PyTorch only. PyTorch is not installed" in json.loads(capsys.readouterr().out)["error"]
+    assert (
+        "with PyTorch only. PyTorch is not installed"
+        in json.loads(capsys.readouterr().out)["error"]
+    )
 
 
-def test_missing_pairs_files_and_lists_are_told_apart(published: PublishedModels, tmp_path: Path) -> None:
+def test_missing_pairs_files_and_lists_are_told_apart(
+    published: PublishedModels, tmp_path: Path
+) -> None:
     address = published.address
     with pytest.raises(FolderError, match=r"no model for en-xx; http.* lists its models"):
         find("en-xx", address)
@@ -135,7 +155,13 @@ def test_missing_pairs_files_and_lists_are_told_apart(published: PublishedModels
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"models": {}}', '{"baseUrl": "http://x", "models": {"en-de": [{"files": {"model": {}}}]}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"models": {}}',
+        '{"baseUrl": "http://x", "models": {"en-de": [{"files": {"model": {}}}]}}',
+    ],
 )
 def test_other_answers_are_refused(text: str, published: PublishedModels) -> None:
     address = published.address
@@ -155,8 +181,14 @@ def test_a_shortlist_is_imported(vocabularies: int, tmp_path: Path) -> None:
     (tmp_path / "ende" / NAME).write_bytes(binary_shortlist(lists, 16))
     found = read_shortlist(import_model(tmp_path / "ende", tmp_path / "weights"))
     assert found is not None
-    assert (found.first, found.shared, found.vocabulary) == (16, vocabularies == 1, config.vocab_size)
-    assert [found.targets[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)] == lists
+    assert (found.first, found.shared, found.vocabulary) == (
+        16,
+        vocabularies == 1,
+        config.vocab_size,
+    )
+    assert [
+        found.targets[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)
+    ] == lists
     assert np.array_equal(found.offsets, np.arange(sources + 1) * 3)
 
 
@@ -174,7 +206,9 @@ def damaged() -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("case", damaged())
-def test_a_damaged_shortlist_costs_the_shortlist_and_not_the_model(case: str, tmp_path: Path, caplog) -> None:
+def test_a_damaged_shortlist_costs_the_shortlist_and_not_the_model(
+    case: str, tmp_path: Path, caplog
+) -> None:
     data, message = damaged()[case]
     random_firefox(tmp_path / "ende")
     (tmp_path / "ende" / NAME).write_bytes(data)

@@ -1,6 +1,7 @@
 """Tests of the import from the layout of Marian.
 
-Imported weights promise equal bits; CTranslate2 promises equal tokens, because its sums have another order.
+Imported weights promise equal bits; CTranslate2 promises equal tokens, because its sums have
+another order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def test_imported_weights_equal_the_original(variant: str, tmp_path: Path) -> No
     original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
     assert imported.config == original.config.replace(
-        max_length=imported.config.max_length, pad_id=imported.config.pad_id, positions="learned", norm_epsilon=1e-6
+        max_length=imported.config.max_length,
+        pad_id=imported.config.pad_id,
+        positions="learned",
+        norm_epsilon=1e-6,
     )
     assert np.array_equal(imported.positions.weight.detach(), marian_sinusoids(512, 32))
     for name, tensor in original.state_dict().items():
@@ -61,20 +65,29 @@ def with_their_positions(folder: ModelFolder) -> ModelFolder:
     model = load_model(folder)
     config = model.config.replace(positions="sinusoidal_half", norm_epsilon=1e-5)
     theirs = Transformer(config)
-    theirs.load_state_dict({n: t for n, t in model.state_dict().items() if n != "positions.weight"}, strict=False)
+    theirs.load_state_dict(
+        {n: t for n, t in model.state_dict().items() if n != "positions.weight"}, strict=False
+    )
     save_model(dataclasses.replace(folder, model=config), theirs)
     return read_folder(folder.path)
 
 
 # CTranslate2's converter expects a name for a separate output projection that Marian does not use.
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if "tied_embeddings" not in VARIANTS[name]])
-def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "variant", [name for name in VARIANTS if "tied_embeddings" not in VARIANTS[name]]
+)
+def test_ctranslate2_converts_the_same_files_to_the_same_translations(
+    variant: str, tmp_path: Path
+) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")
     two = VARIANTS[variant].get("vocabularies") == 2
     random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant], tied_output=two)
     folder = with_their_positions(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
-    paths = [str(tmp_path / "marian" / name) for name in (["source.yml", "target.yml"] if two else ["vocab.yml"])]
+    paths = [
+        str(tmp_path / "marian" / name)
+        for name in (["source.yml", "target.yml"] if two else ["vocab.yml"])
+    ]
     ctranslate2.converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), paths).convert(
         str(tmp_path / "theirs")
     )
@@ -107,7 +120,11 @@ def test_a_recurrence_is_imported_with_the_positions_of_marian(norm: str, tmp_pa
     recurrent = {"recurrence": "ssru", "norm_epsilon": 1e-6, "norm": norm}
     original = random_marian(tmp_path / "marian", **recurrent)
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
-    assert (imported.config.recurrence, imported.config.norm, imported.config.norm_epsilon) == ("ssru", norm, 1e-6)
+    assert (imported.config.recurrence, imported.config.norm, imported.config.norm_epsilon) == (
+        "ssru",
+        norm,
+        1e-6,
+    )
     for name, tensor in original.state_dict().items():
         assert torch.equal(imported.state_dict()[name], tensor), name
     assert np.array_equal(imported.positions.weight.detach(), marian_sinusoids(512, 32))
@@ -118,10 +135,14 @@ def test_a_vocabulary_may_be_a_sentencepiece_model(tmp_path: Path) -> None:
     original = random_marian(folder)
     for file in folder.glob("*.spm"):
         file.unlink()
-    pieces = train_sentencepiece(folder / "vocab.spm", 3, 150, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
+    pieces = train_sentencepiece(
+        folder / "vocab.spm", 3, 150, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1
+    )
     small = Transformer(original.config.replace(vocab_size=len(pieces) + 2)).eval()
     write_marian(folder / "model.npz", small)
-    (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": ["vocab.spm"] * 2}))
+    (folder / "decoder.yml").write_text(
+        yaml.safe_dump({"models": ["model.npz"], "vocabs": ["vocab.spm"] * 2})
+    )
     imported = import_model(folder, tmp_path / "weights", OPTIONS)
     assert imported.tokenizer.target == "source.spm"
     assert imported.load_tokenizer().encode_ids(made_up_text(3, 1)[0])[-1] == 0
@@ -135,7 +156,11 @@ def test_an_embedding_shared_by_source_and_target(separate_output: bool, tmp_pat
     matrix = original.embedding.weight.detach()
     output = torch.randn_like(matrix)
     file = tmp_path / "marian" / "model.npz"
-    ties = {"tied-embeddings-all": False, "tied-embeddings-src": True, "tied-embeddings": not separate_output}
+    ties = {
+        "tied-embeddings-all": False,
+        "tied-embeddings-src": True,
+        "tied-embeddings": not separate_output,
+    }
     write_marian(file, original, **ties)
     if separate_output:
         change(file, decoder_ff_logit_out_W=np.ascontiguousarray(output.numpy().T))
@@ -148,7 +173,10 @@ def test_an_embedding_shared_by_source_and_target(separate_output: bool, tmp_pat
 
 
 def test_vocab_yml_is_parsed() -> None:
-    text = '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": 7\n"\\u2581x": 8\n#: 9\n'
+    text = (
+        '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": '
+        '7\n"\\u2581x": 8\n#: 9\n'
+    )
     assert parse_vocab_yml(text) == {
         "</s>": 0,
         "<unk>": 1,
@@ -183,13 +211,17 @@ def test_vocab_yml_is_parsed() -> None:
         ({"dim-vocabs": [7, 7]}, "vocabulary"),
     ],
 )
-def test_unsupported_options_are_refused_with_the_reason(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_unsupported_options_are_refused_with_the_reason(
+    options: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     transformer = random_marian(tmp_path / "marian")
     write_marian(tmp_path / "marian" / "model.npz", transformer, **options)
     refused(tmp_path, reason)
 
 
-@pytest.mark.parametrize("name", ["../model.npz", "/etc/passwd", "a/b.npz", "..", "", 7, "a\\b", None])
+@pytest.mark.parametrize(
+    "name", ["../model.npz", "/etc/passwd", "a/b.npz", "..", "", 7, "a\\b", None]
+)
 def test_names_with_a_path_are_refused(name: object, tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     for key, names in (("models", [name]), ("vocabs", ["vocab.yml", name])):
@@ -227,7 +259,9 @@ def test_an_array_that_claims_10_gigabytes_is_refused(tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     for shape in ((50_000, 50_000), (32, 32)):
         header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": "<f4", "fortran_order": False, "shape": shape}
+        )
         change(tmp_path / "marian" / "model.npz", encoder_l1_self_Wq=header.getvalue() + b"\0" * 64)
         refused(tmp_path, "encoder_l1_self_Wq is broken or truncated")
 
@@ -302,8 +336,12 @@ def test_settings_of_decoder_yml_that_are_not_applied_are_named(
     assert f"without these settings of its decoder.yml: {next(iter(settings))} " in caplog.text
 
 
-@pytest.mark.parametrize("settings", [{"beam-size": 100}, {"beam-size": "many"}, {"normalize": [1]}, {"normalize": -1}])
-def test_impossible_settings_of_decoder_yml_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"beam-size": 100}, {"beam-size": "many"}, {"normalize": [1]}, {"normalize": -1}]
+)
+def test_impossible_settings_of_decoder_yml_are_refused(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     random_marian(tmp_path / "marian")
     file = tmp_path / "marian" / "decoder.yml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | settings))

@@ -19,7 +19,15 @@ def ask(client, **fields):
     "parts",
     [
         {"json": HELLO | {"text": "Hello world"}},
-        {"json": HELLO | {"unknown": {"a": 1}, "formality": "prefer_more", "model_type": None, "split_sentences": 1}},
+        {
+            "json": HELLO
+            | {
+                "unknown": {"a": 1},
+                "formality": "prefer_more",
+                "model_type": None,
+                "split_sentences": 1,
+            }
+        },
         {"data": HELLO | {"split_sentences": "nonewlines", "source_lang": ""}},
     ],
 )
@@ -43,7 +51,9 @@ def test_every_way_to_ask(client, parts):
 def test_the_model_type_chooses_reranking(client, engine, asked, used, beam):
     [translation] = ask(client, model_type=asked).json()["translations"]
     assert translation["model_type_used"] == used
-    assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [beam]
+    assert [
+        options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None
+    ] == [beam]
 
 
 def test_an_empty_text_is_an_empty_text(client):
@@ -71,7 +81,10 @@ def test_billed_characters_are_those_of_the_text(client, tags, text, billed):
 
 @pytest.mark.parametrize("target", ["EN-GB", "EN-US", "en-us", "EN"])
 def test_regional_targets(client, target):
-    assert ask(client, source_lang="DE", target_lang=target).json()["translations"][0]["text"] == "dlrow olleH"
+    assert (
+        ask(client, source_lang="DE", target_lang=target).json()["translations"][0]["text"]
+        == "dlrow olleH"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,25 +92,39 @@ def test_regional_targets(client, target):
     [("0", "!eerhT .owt eno"), ("1", "eno\n.owt !eerhT"), ("nonewlines", ".owt eno !eerhT")],
 )
 def test_where_sentences_are_split(client, split, expected):
-    assert ask(client, text=["one\ntwo. Three!"], split_sentences=split).json()["translations"][0]["text"] == expected
+    assert (
+        ask(client, text=["one\ntwo. Three!"], split_sentences=split).json()["translations"][0][
+            "text"
+        ]
+        == expected
+    )
 
 
 def test_xml_keeps_ignored_elements_and_follows_words(client):
     text = 'Save <x id="1">the &amp; <y>file</y></x> <g id="2">now</g>'
-    answer = ask(client, text=[text], tag_handling="xml", ignore_tags="x").json()["translations"][0]["text"]
+    answer = ask(client, text=[text], tag_handling="xml", ignore_tags="x").json()["translations"][
+        0
+    ]["text"]
     assert answer.count('<x id="1">the &amp; <y>file</y></x>') == 1
     assert '<g id="2">won</g>' in answer
 
 
 def test_html_keeps_ignored_elements_within_their_sentence(client):
-    answer = ask(client, text=["one <x>a <x>b</x> &amp;</x> two <br>"], tag_handling="html", ignore_tags=["x", "br"])
+    answer = ask(
+        client,
+        text=["one <x>a <x>b</x> &amp;</x> two <br>"],
+        tag_handling="html",
+        ignore_tags=["x", "br"],
+    )
     translated = answer.json()["translations"][0]["text"]
     assert translated.count("<x>a <x>b</x> &amp;</x>") == translated.count("<br>") == 1
     assert re.sub("<.*>", "", translated).split() == ["owt", "eno"]
 
 
 def test_splitting_tags_end_a_sentence(client):
-    answer = ask(client, text=["<t>one</t><t>two</t>"], tag_handling="xml", splitting_tags=["t"]).json()
+    answer = ask(
+        client, text=["<t>one</t><t>two</t>"], tag_handling="xml", splitting_tags=["t"]
+    ).json()
     assert answer["translations"][0]["text"] == "<t>eno</t><t>owt</t>"
 
 
@@ -123,13 +150,18 @@ def test_errors_are_strings(client, fields, status):
 
 @pytest.mark.parametrize("parts", [{"data": {"type": "target"}}, {"params": {"type": "target"}}])
 def test_target_languages_are_regional(client, parts):
-    languages = {entry["language"]: entry["name"] for entry in client.request("GET", "/v2/languages", **parts).json()}
+    languages = {
+        entry["language"]: entry["name"]
+        for entry in client.request("GET", "/v2/languages", **parts).json()
+    }
     assert languages["EN-GB"] == "English (British)"
     assert {"EN-US", "DE", "FR"} <= set(languages) and "EN" not in languages
 
 
 def test_languages_of_a_resource(client):
-    listed = {one["lang"]: one for one in client.get("/v3/languages?resource=translate_text").json()}
+    listed = {
+        one["lang"]: one for one in client.get("/v3/languages?resource=translate_text").json()
+    }
     assert listed["en"] | {"features": 0} == {
         "lang": "en",
         "name": "English",
@@ -138,16 +170,25 @@ def test_languages_of_a_resource(client):
         "status": "stable",
         "features": 0,
     }
-    assert listed["en-GB"]["usable_as_target"] and "auto_detection" not in listed["en-GB"]["features"]
+    assert (
+        listed["en-GB"]["usable_as_target"] and "auto_detection" not in listed["en-GB"]["features"]
+    )
     assert {*listed["de"]["features"]} == {"auto_detection", "glossary", "tag_handling"}
     assert client.get("/v3/languages?resource=write").json() == []
-    assert client.get("/v3/languages").status_code == client.get("/v3/languages?resource=x").status_code == 400
+    assert (
+        client.get("/v3/languages").status_code
+        == client.get("/v3/languages?resource=x").status_code
+        == 400
+    )
 
 
 def test_functions_that_are_not_offered_say_so(client):
     for path in ("/v2/write/rephrase", "/v3/style_rules", "/v3/translation_memories"):
         answer = client.post(path, json={})
-        assert (answer.status_code, "does not have this function" in answer.json()["message"]) == (404, True)
+        assert (answer.status_code, "does not have this function" in answer.json()["message"]) == (
+            404,
+            True,
+        )
 
 
 @pytest.mark.parametrize("name", ["source_lang", "target_lang"])
@@ -177,13 +218,20 @@ def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
     assert client.get("/v2/usage", headers={"Authorization": "DeepL-Auth-Key x"}).status_code == 403
 
 
-DEVICES = {"name": "Devices", "source_lang": "EN", "target_lang": "DE", "entries": "Battery\tAkku\ndevice\tGerät"}
+DEVICES = {
+    "name": "Devices",
+    "source_lang": "EN",
+    "target_lang": "DE",
+    "entries": "Battery\tAkku\ndevice\tGerät",
+}
 
 
 def translated(client, **fields):
     body = {"text": ["Battery"], "source_lang": "EN", "target_lang": "DE"} | fields
     answer = client.post("/v2/translate", json=body)
-    return answer.status_code, answer.json()["translations"][0]["text"] if answer.is_success else answer.json()
+    return answer.status_code, answer.json()["translations"][0][
+        "text"
+    ] if answer.is_success else answer.json()
 
 
 def test_a_glossary_is_created_listed_read_and_deleted(client):
@@ -198,7 +246,10 @@ def test_a_glossary_is_created_listed_read_and_deleted(client):
     entries = client.get(path + "/entries", headers={"Accept": "text/tab-separated-values"})
     assert entries.text == DEVICES["entries"]
     assert entries.headers["content-type"].startswith("text/tab-separated-values")
-    assert client.get(path + "/entries", headers={"Accept": "text/csv"}).text == "Battery,Akku\ndevice,Gerät\n"
+    assert (
+        client.get(path + "/entries", headers={"Accept": "text/csv"}).text
+        == "Battery,Akku\ndevice,Gerät\n"
+    )
     assert client.delete(path).status_code == 204
     assert client.get(path).status_code == 404
 
@@ -214,7 +265,10 @@ def test_dictionaries_in_a_form_keep_their_order(client, name):
         }
     created = client.post("/v3/glossaries", data=form)
     assert created.status_code == 201
-    described = [(one["source_lang"], one["target_lang"], one["entry_count"]) for one in created.json()["dictionaries"]]
+    described = [
+        (one["source_lang"], one["target_lang"], one["entry_count"])
+        for one in created.json()["dictionaries"]
+    ]
     assert described == [("en", "de", 1), ("de", "en", 2)]
     path = f"/v3/glossaries/{created.json()['glossary_id']}"
     added = {key.replace("[1]", "[0]"): value for key, value in form.items() if "[1]" in key} | {
@@ -225,16 +279,25 @@ def test_dictionaries_in_a_form_keep_their_order(client, name):
 
 
 @pytest.mark.parametrize(
-    "field", ["dictionaries.0.source_lang", "dictionaries[x].entries", "dictionaries[0]", "dictionaries[0].source_lang"]
+    "field",
+    [
+        "dictionaries.0.source_lang",
+        "dictionaries[x].entries",
+        "dictionaries[0]",
+        "dictionaries[0].source_lang",
+    ],
 )
 def test_dictionaries_are_read_or_refused(client, field):
     assert client.post("/v3/glossaries", data={"name": "x", field: "EN"}).status_code == 400
-    assert client.post("/v3/glossaries", data={"name": "x"}).json()["dictionaries"] == []  # as at DeepL: added later
+    # as at DeepL: added later
+    assert client.post("/v3/glossaries", data={"name": "x"}).json()["dictionaries"] == []
 
 
 def test_translations_use_glossaries(client):
     first = client.post("/v2/glossaries", json=DEVICES).json()["glossary_id"]
-    other = client.post("/v2/glossaries", json=DEVICES | {"entries": "Battery\tBatterie"}).json()["glossary_id"]
+    other = client.post("/v2/glossaries", json=DEVICES | {"entries": "Battery\tBatterie"}).json()[
+        "glossary_id"
+    ]
     assert translated(client) == (200, "yrettaB")
     assert translated(client, glossary_id=first) == (200, "Akku")
     assert translated(client, glossary_ids=[other, first]) == (200, "Batterie")
@@ -290,7 +353,9 @@ def test_pairs_are_part_of_a_request(client, glossary):
     assert client.post("/translate", json=asked).json()["translatedText"] == ["Akku", "olleH"]
 
 
-@pytest.mark.parametrize("glossary", ["[", [["a"]], [["a", ""]], {"a": "x" * 301}, 5, [["a", "b"]] * 1_001])
+@pytest.mark.parametrize(
+    "glossary", ["[", [["a"]], [["a", ""]], {"a": "x" * 301}, 5, [["a", "b"]] * 1_001]
+)
 def test_wrong_pairs_are_one_sentence(client, glossary):
     asked = {"q": "Battery", "source": "en", "target": "de", "glossary": glossary}
     answer = client.post("/translate", json=asked)

@@ -1,4 +1,5 @@
-"""DeepL's `formality`: a symbol in the source of a model that was trained with it; other models refuse it."""
+"""DeepL's `formality`: a symbol in the source of a model that was trained with it; other models
+refuse it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_the_symbol_is_part_of_the_last_leg_only(formal, engine):
 
 
 def test_the_own_interface_has_it_for_the_targets_that_it_lists(formal, engine):
-    listed = {language["code"]: language["formality"] for language in formal.get("/languages").json()}
+    listed = {
+        language["code"]: language["formality"] for language in formal.get("/languages").json()
+    }
     assert listed == {"de": [], "en": ["de"], "fr": ["de"]}  # French reaches German through English
     body = {"q": "Hello", "source": "en", "target": "de"}
     for formality, symbol in (("prefer_more", FORMAL), ("LESS", INFORMAL)):
@@ -61,9 +64,13 @@ def test_the_own_interface_has_it_for_the_targets_that_it_lists(formal, engine):
         assert formal.post("/translate", json=refused).status_code == status
 
 
-@pytest.mark.parametrize(("formality", "status"), [("more", 400), ("prefer_less", 200), ("default", 200)])
+@pytest.mark.parametrize(
+    ("formality", "status"), [("more", 400), ("prefer_less", 200), ("default", 200)]
+)
 def test_other_languages_refuse_it(formal, engine, formality, status):
-    answer = formal.post("/v2/translate", json=HELLO | {"target_lang": "FR", "formality": formality})
+    answer = formal.post(
+        "/v2/translate", json=HELLO | {"target_lang": "FR", "formality": formality}
+    )
     assert answer.status_code == status
     assert not {*heads(engine)} & {*FORMS.values()}
     said = answer.json().get("translations", [{}])[0].get("formality_used")
@@ -71,23 +78,33 @@ def test_other_languages_refuse_it(formal, engine, formality, status):
     if status == 400:
         assert "formality" in answer.json()["message"]
         body = {"source_lang": "EN", "target_lang": "FR", "formality": formality}
-        assert formal.post("/v2/document", files={"file": ("a.txt", b"Hello")}, data=body).status_code == 400
+        assert (
+            formal.post("/v2/document", files={"file": ("a.txt", b"Hello")}, data=body).status_code
+            == 400
+        )
 
 
 @pytest.mark.parametrize(("target", "symbols"), [("DE", [FORMS[INFORMAL]]), ("FR", [])])
 def test_a_document_has_a_form_of_address_or_says_that_it_has_none(formal, engine, target, symbols):
     body = {"source_lang": "EN", "target_lang": target, "formality": "prefer_less"}
     sent = formal.post("/v2/document", files={"file": ("a.txt", b"Hello")}, data=body).json()
-    while (answer := formal.post(f"/v2/document/{sent['document_id']}", json=sent)).json()["status"] == "translating":
+    while (answer := formal.post(f"/v2/document/{sent['document_id']}", json=sent)).json()[
+        "status"
+    ] == "translating":
         pass
     assert [head for head in heads(engine) if head in FORMS.values()] == symbols
-    assert ("formality" in answer.json().get("warning", "")) == ("formality" in answer.headers.get("X-Warning", ""))
+    assert ("formality" in answer.json().get("warning", "")) == (
+        "formality" in answer.headers.get("X-Warning", "")
+    )
     assert ("warning" in answer.json()) == (not symbols)
 
 
 def test_languages_say_whether_they_have_it(formal, serve):
     listed = formal.get("/v2/languages", params={"type": "target"}).json()
-    assert {one["language"]: one["supports_formality"] for one in listed}.items() >= {"DE": True, "FR": False}.items()
+    assert {one["language"]: one["supports_formality"] for one in listed}.items() >= {
+        "DE": True,
+        "FR": False,
+    }.items()
     assert not any("supports_formality" in one for one in formal.get("/v2/languages").json())
     listed = formal.get("/v3/languages", params={"resource": "translate_text"}).json()
     assert {one["lang"] for one in listed if "formality" in one["features"]} == {"de"}

@@ -1,5 +1,5 @@
-"""Requests as Zotero's PDF Translate, Pot and TranslationPlugin send them to Google's page, and what they read of the answers.
-The translation of the fake engine is the text in reverse order."""
+"""Requests as Zotero's PDF Translate, Pot and TranslationPlugin send them to Google's page, and
+what they read of the answers. The translation of the fake engine is the text in reverse order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from server.api.compat.google_page import google_code
 
 PARTS = [("dt", part) for part in ("at", "bd", "ex", "ld", "md", "qca", "rw", "rm", "ss", "t")]
 GERMAN = "Wo ist der Hund?"
-TEXTS = ["Hello", "The cat sleeps. Where is the dog?\n\nHello!", "a & b = 100 % + 1; 😀", "  Hello  ", "Hello " * 300]
+TEXTS = [
+    "Hello",
+    "The cat sleeps. Where is the dog?\n\nHello!",
+    "a & b = 100 % + 1; 😀",
+    "  Hello  ",
+    "Hello " * 300,
+]
 CODES = {
     "zh": "zh-CN",
     "zh-Hans": "zh-CN",
@@ -33,7 +39,9 @@ class Status(Exception):
 
 
 def zotero(client, text: str, source: str = "en", target: str = "de", base: str = "") -> str:
-    fields = f"sl={source}&tl={target}&hl=en&dt=at&dt=bd&dt=ex&dt=ld&dt=md&dt=qca&dt=rw&dt=rm&dt=ss&dt=t"
+    fields = (
+        f"sl={source}&tl={target}&hl=en&dt=at&dt=bd&dt=ex&dt=ld&dt=md&dt=qca&dt=rw&dt=rm&dt=ss&dt=t"
+    )
     rest = f"&source=bh&ssel=0&tsel=0&kc=1&tk=520.91&q={quote(text)}"
     answer = client.get(f"{base}/translate_a/single?client=gtx&{fields}{rest}")
     if answer.status_code != 200:
@@ -42,7 +50,15 @@ def zotero(client, text: str, source: str = "en", target: str = "de", base: str 
 
 
 def pot(client, text: str, source: str = "en", target: str = "de", base: str = "") -> str:
-    fields = {"client": "gtx", "sl": source, "tl": target, "hl": target, "ie": "UTF-8", "oe": "UTF-8", "otf": "1"}
+    fields = {
+        "client": "gtx",
+        "sl": source,
+        "tl": target,
+        "hl": target,
+        "ie": "UTF-8",
+        "oe": "UTF-8",
+        "otf": "1",
+    }
     fields |= {"ssel": "0", "tsel": "0", "kc": "7", "q": text}
     url = f"{base}/translate_a/single?" + "&".join(
         f"{name}={quote(value)}" for name, value in [*PARTS, *fields.items()]
@@ -57,8 +73,18 @@ def pot(client, text: str, source: str = "en", target: str = "de", base: str = "
 
 def plugin(client, text: str, source: str = "en", target: str = "de", base: str = "") -> str:
     parts = [("dt", part) for part in ("t", "bd", "rm", "qca", "ex")]
-    fields = [("sl", source), ("tl", target), ("client", "gtx"), *parts, ("dj", "1"), ("ie", "UTF-8"), ("oe", "UTF-8")]
-    answer = client.post("/translate_a/single", params=[*fields, ("hl", "zh-CN"), ("tk", "520.91")], data={"q": text})
+    fields = [
+        ("sl", source),
+        ("tl", target),
+        ("client", "gtx"),
+        *parts,
+        ("dj", "1"),
+        ("ie", "UTF-8"),
+        ("oe", "UTF-8"),
+    ]
+    answer = client.post(
+        "/translate_a/single", params=[*fields, ("hl", "zh-CN"), ("tk", "520.91")], data={"q": text}
+    )
     if answer.status_code != 200:
         raise Status(answer.status_code)
     body = answer.json()
@@ -75,14 +101,20 @@ CLIENTS = [zotero, pot, plugin]
 @pytest.mark.parametrize("ask", CLIENTS)
 def test_the_translation_is_where_each_program_reads_it(client, ask):
     for text in TEXTS:
-        expected = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
+        expected = client.post(
+            "/translate", json={"q": text, "source": "en", "target": "de"}
+        ).json()["translatedText"]
         assert ask(client, text) == expected
     assert ask(client, GERMAN, "auto", "en") == GERMAN[::-1]
 
 
 @pytest.mark.parametrize("ask", CLIENTS)
 def test_an_error_has_its_status(client, ask):
-    for fault in ({"text": ""}, {"text": "Hello", "target": "xx"}, {"text": "Hello", "source": "xx"}):
+    for fault in (
+        {"text": ""},
+        {"text": "Hello", "target": "xx"},
+        {"text": "Hello", "source": "xx"},
+    ):
         with pytest.raises(Status, match="400"):
             ask(client, **fault)
 
@@ -115,7 +147,11 @@ def test_the_language_of_the_text_is_where_google_names_it(client):
         [["en"], None, [1.0], ["en"]],
     ]
     detected = get(client, q=GERMAN, tl="en")
-    assert detected[2] == "de" and 0.5 < detected[6] <= 1.0 and detected[8] == [["de"], None, [detected[6]], ["de"]]
+    assert (
+        detected[2] == "de"
+        and 0.5 < detected[6] <= 1.0
+        and detected[8] == [["de"], None, [detected[6]], ["de"]]
+    )
     assert get(client, q=GERMAN, tl="en", dj="1")["src"] == "de"
     assert get(client, q=["Hello", "Cat"], sl="en")[0] == [
         ["olleH", "Hello", None, None, 1],
@@ -143,7 +179,9 @@ def test_documentation_is_html_in_a_list(client):
     assert plain == [get(client, "/translate_a/single", q="a < b & c", sl="en")[0][0][0]]
 
 
-@pytest.mark.parametrize("fault", [{"ie": "latin1"}, {"oe": "gbk"}, {"format": "xml"}, {"tl": ""}, {"dj": "maybe"}])
+@pytest.mark.parametrize(
+    "fault", [{"ie": "latin1"}, {"oe": "gbk"}, {"format": "xml"}, {"tl": ""}, {"dj": "maybe"}]
+)
 def test_what_would_change_the_answer_is_refused(client, fault):
     for path in ("/translate_a/single", "/translate_a/t"):
         assert next(iter(fault)) in get(client, path, **fault)["error"]
@@ -158,6 +196,8 @@ def test_the_plugin_keeps_the_number_of_this_hour(client):
 
 def test_a_browser_may_call_from_anywhere(client):
     answer = client.get(
-        "/translate_a/single", params={"tl": "de", "q": "Hello"}, headers={"Origin": "https://a.example"}
+        "/translate_a/single",
+        params={"tl": "de", "q": "Hello"},
+        headers={"Origin": "https://a.example"},
     )
     assert answer.headers["access-control-allow-origin"] == "*"

@@ -1,6 +1,8 @@
-"""XML under DeepL's interface: the outline is detected, and every answer is well-formed with the structure of its source.
+"""XML under DeepL's interface: the outline is detected, and every answer is well-formed with the
+structure of its source.
 
-The fake worker reverses the letters of every passage, so the letters of an element show where its words came from.
+The fake worker reverses the letters of every passage, so the letters of an element show where its
+words came from.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ LANGUAGES = (("EN", "DE"), ("EN", "FR"), ("DE", "EN-GB"))
 
 
 def translated(client, text, source="EN", target="DE", **fields):
-    body = {"text": [text], "source_lang": source, "target_lang": target, "tag_handling": "xml"} | fields
+    body = {
+        "text": [text],
+        "source_lang": source,
+        "target_lang": target,
+        "tag_handling": "xml",
+    } | fields
     answer = client.post("/v2/translate", json=body)
     assert answer.status_code == 200, answer.json()
     return answer.json()["translations"][0]["text"]
@@ -47,25 +54,36 @@ def described(node):
 
 def words(node):
     """Returns how often each letter and digit occurs in an element."""
-    return Counter(re.findall(r"[^\W_]", node.xpath("string()") if isinstance(node.tag, str) else ""))
+    return Counter(
+        re.findall(r"[^\W_]", node.xpath("string()") if isinstance(node.tag, str) else "")
+    )
 
 
 def is_apart(node):
     """Whether no words stand beside the element or beside one around it: its words are its own."""
-    if node.tag in ("b", "i") and node.getparent().tag == "p":  # formats words, as in "<p><b>Name</b>: <i>Anna</i></p>"
+    # formats words, as in "<p><b>Name</b>: <i>Anna</i></p>"
+    if node.tag in ("b", "i") and node.getparent().tag == "p":
         return False
-    own = [text for parent in node.iterancestors() for text in (parent.text, *[child.tail for child in parent])]
+    own = [
+        text
+        for parent in node.iterancestors()
+        for text in (parent.text, *[child.tail for child in parent])
+    ]
     return not re.search(r"\w", "".join([text for text in own if text]))
 
 
 @pytest.mark.parametrize(("source_lang", "target_lang"), LANGUAGES)
 @pytest.mark.parametrize("outline", [True, False])
-def test_every_answer_is_well_formed_and_has_the_elements_of_its_source(client, source_lang, target_lang, outline):
+def test_every_answer_is_well_formed_and_has_the_elements_of_its_source(
+    client, source_lang, target_lang, outline
+):
     for document in CORPUS:
         answer = translated(client, document, source_lang, target_lang, outline_detection=outline)
         assert answer.startswith(PROLOGUE.match(document)[0])
         before, after = parsed(document), parsed(answer)
-        assert Counter(map(described, before.iter())) == Counter(map(described, after.iter())), document
+        assert Counter(map(described, before.iter())) == Counter(map(described, after.iter())), (
+            document
+        )
         for tree in (document, answer) if outline else ():
             assert tree.count("<![CDATA[") == document.count("<![CDATA[")
 
@@ -73,9 +91,14 @@ def test_every_answer_is_well_formed_and_has_the_elements_of_its_source(client, 
 @pytest.mark.parametrize(("source_lang", "target_lang"), LANGUAGES)
 def test_an_element_has_the_words_of_the_same_element_only(client, source_lang, target_lang):
     for document in CORPUS:
-        before, after = parsed(document), parsed(translated(client, document, source_lang, target_lang))
+        before, after = (
+            parsed(document),
+            parsed(translated(client, document, source_lang, target_lang)),
+        )
         pairs = [[node for node in root.iter() if is_apart(node)] for root in (before, after)]
-        assert [described(node) for node in pairs[0]] == [described(node) for node in pairs[1]], document
+        assert [described(node) for node in pairs[0]] == [described(node) for node in pairs[1]], (
+            document
+        )
         for source, target in zip(*pairs, strict=True):
             assert words(source) == words(target), document
 
@@ -86,12 +109,24 @@ def test_an_element_has_the_words_of_the_same_element_only(client, source_lang, 
         ("<t>one</t><t>two</t>", {}, "<t>eno</t><t>owt</t>"),
         ("<t>one </t><t>two</t>", {"non_splitting_tags": ["t"]}, "<t>owt</t> <t>eno</t>"),
         ("<t>one </t><t>two</t>", {"outline_detection": False}, "<t>owt</t> <t>eno</t>"),
-        ("<t>one </t><t>two</t>", {"outline_detection": "0", "splitting_tags": "t"}, "<t>eno </t><t>owt</t>"),
+        (
+            "<t>one </t><t>two</t>",
+            {"outline_detection": "0", "splitting_tags": "t"},
+            "<t>eno </t><t>owt</t>",
+        ),
         ("<t>one</t> two", {"splitting_tags": ["t"]}, "<t>eno</t> owt"),
-        ("<t>one</t><k>two</k><t>three</t>", {"ignore_tags": ["k"]}, "<t>eno</t><k>two</k><t>eerht</t>"),
+        (
+            "<t>one</t><k>two</k><t>three</t>",
+            {"ignore_tags": ["k"]},
+            "<t>eno</t><k>two</k><t>eerht</t>",
+        ),
         ("one<br/>two", {}, "eno<br/>owt"),
         ("<b>one<par/>two</b> three", {"splitting_tags": ["par"]}, "<b>eno<par/>owt</b> eerht"),
-        ("<e>one</e> two <l><e>three</e><e>four</e></l>", {}, "<e>eno</e> owt <l><e>eerht</e><e>ruof</e></l>"),
+        (
+            "<e>one</e> two <l><e>three</e><e>four</e></l>",
+            {},
+            "<e>eno</e> owt <l><e>eerht</e><e>ruof</e></l>",
+        ),
     ],
 )
 def test_parameters_change_the_outline(client, document, fields, expected):
@@ -100,11 +135,26 @@ def test_parameters_change_the_outline(client, document, fields, expected):
 
 def test_more_tags_in_a_sentence_than_it_can_hold_stay_in_order(client):
     document = "<p>" + "".join(f"word <b n='{n}'>and<i/></b> &x{n}; " for n in range(300)) + "</p>"
-    assert re.findall(r"<[^>]*>|&\w+;", translated(client, document)) == re.findall(r"<[^>]*>|&\w+;", document)
+    assert re.findall(r"<[^>]*>|&\w+;", translated(client, document)) == re.findall(
+        r"<[^>]*>|&\w+;", document
+    )
 
 
 @pytest.mark.parametrize(
-    "piece", ["<a", "<a b='", "<!--", "<![CDATA[", "<!DOCTYPE a [<!--", "<?", "</a>", "<a>", "<a><b>", "&x;", "]]>"]
+    "piece",
+    [
+        "<a",
+        "<a b='",
+        "<!--",
+        "<![CDATA[",
+        "<!DOCTYPE a [<!--",
+        "<?",
+        "</a>",
+        "<a>",
+        "<a><b>",
+        "&x;",
+        "]]>",
+    ],
 )
 def test_markup_that_is_not_well_formed_is_kept_in_linear_time(piece):
     for document in (piece * 20_000, f"one {piece} two", f"<p>{piece}one</p>"):

@@ -30,7 +30,11 @@ from tests.support.servers.in_process import wait_for
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/translate", {"q": "a house", "source": "en", "target": "de"}), ("/translate", {"q": ""}), ("/nowhere", {})],
+    [
+        ("/translate", {"q": "a house", "source": "en", "target": "de"}),
+        ("/translate", {"q": ""}),
+        ("/nowhere", {}),
+    ],
 )
 def test_an_ended_request_is_freed_without_the_collector(
     serve: Callable[..., TestClient], path: str, body: dict[str, str]
@@ -58,7 +62,9 @@ async def test_every_request_is_in_a_line_or_in_a_number(caplog: pytest.LogCaptu
     access_log = AccessLog(metrics)
     with caplog.at_level(logging.INFO, "server.access"):
         for _ in range(1_000):
-            status, reason = rng.choice([(200, ""), (429, "queue"), (429, "caller"), (503, "Unavailable")])
+            status, reason = rng.choice(
+                [(200, ""), (429, "queue"), (429, "caller"), (503, "Unavailable")]
+            )
             key, route = rng.choice(["", "a"]), rng.choice(["/translate", "/align"])
             fields = {name: value for name, value in (("reason", reason), ("key", key)) if value}
             access_log.add(route, "POST", status, 0.01, fields)
@@ -102,7 +108,9 @@ class RaysRequestId:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ids = [value for name, value in scope["headers"] if name == b"x-request-id"] or [b"made-by-ray"]
+        ids = [value for name, value in scope["headers"] if name == b"x-request-id"] or [
+            b"made-by-ray"
+        ]
         scope = {**scope, "headers": [*scope["headers"], (b"x-request-id", ids[0])]}
 
         async def send_with_id(message: Any) -> None:
@@ -118,7 +126,9 @@ async def test_a_response_has_the_id_of_ray_and_of_the_server_only_if_they_diffe
     given: str | None, returned: int
 ) -> None:
     settings = Settings()
-    app = RaysRequestId(OneRequestId(create_app(settings, Services(settings, FakeEngine(), fake_catalog()))))
+    app = RaysRequestId(
+        OneRequestId(create_app(settings, Services(settings, FakeEngine(), fake_catalog())))
+    )
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -136,7 +146,11 @@ async def test_a_response_has_the_id_of_ray_and_of_the_server_only_if_they_diffe
         "query_string": b"",
         "http_version": "1.1",
     }
-    await app(scope | {"raw_path": b"/health", "scheme": "http", "root_path": "", "client": None}, receive, send)
+    await app(
+        scope | {"raw_path": b"/health", "scheme": "http", "root_path": "", "client": None},
+        receive,
+        send,
+    )
     ids = [value.decode() for name, value in sent[0]["headers"] if name == b"x-request-id"]
     assert len(ids) == returned
     assert ids[-1] == (given or "made-by-ray")
@@ -166,7 +180,13 @@ class Collector:
 
     def spans(self) -> list:
         requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
-        return [s for r in requests for one in r.resource_spans for scope in one.scope_spans for s in scope.spans]
+        return [
+            s
+            for r in requests
+            for one in r.resource_spans
+            for scope in one.scope_spans
+            for s in scope.spans
+        ]
 
 
 @pytest.fixture
@@ -183,7 +203,9 @@ def client(endpoint: str) -> TestClient:
 
 
 def attributes(span) -> dict:
-    return {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in span.attributes}
+    return {
+        item.key: getattr(item.value, item.value.WhichOneof("value")) for item in span.attributes
+    }
 
 
 def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
@@ -192,12 +214,18 @@ def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
         body = {"q": "Secret words.", "source": "en", "target": "de"}
         assert http.post("/translate", json=body, headers=headers).status_code == 200
         wait_for(lambda: http.get("/ready").status_code == 200)
-    (span,) = (span for span in collector.spans() if span.parent_span_id.hex() == "00f067aa0ba902b7")
+    (span,) = (
+        span for span in collector.spans() if span.parent_span_id.hex() == "00f067aa0ba902b7"
+    )
     parts = [part for part in collector.spans() if part.parent_span_id == span.span_id]
     assert span.name == "POST /translate"
     assert {one.trace_id.hex() for one in [span, *parts]} == {TRACE_ID}
-    assert {part.name for part in parts} == {"queue", "encode", "decode"} and len(parts) + 1 == len(collector.spans())
-    assert all(first.end_time_unix_nano == then.start_time_unix_nano for first, then in pairwise(parts))
+    assert {part.name for part in parts} == {"queue", "encode", "decode"} and len(parts) + 1 == len(
+        collector.spans()
+    )
+    assert all(
+        first.end_time_unix_nano == then.start_time_unix_nano for first, then in pairwise(parts)
+    )
     assert span.start_time_unix_nano <= span.end_time_unix_nano
     found = attributes(span)
     assert found["http.response.status_code"] == 200
@@ -216,7 +244,9 @@ def test_the_alignment_of_tags_is_a_part_after_the_decode(collector: Collector) 
     parts = [part for part in collector.spans() if part.parent_span_id == span.span_id]
     assert [part.name for part in parts] == ["queue", "encode", "decode", "align"]
     assert (
-        0 < attributes(span)["attentive.align_seconds"] < 1e-9 * (span.end_time_unix_nano - span.start_time_unix_nano)
+        0
+        < attributes(span)["attentive.align_seconds"]
+        < 1e-9 * (span.end_time_unix_nano - span.start_time_unix_nano)
     )
 
 

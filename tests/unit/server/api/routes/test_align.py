@@ -10,16 +10,31 @@ from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import fake_model
 
 ASK = {"source": "en", "target": "de"}
-TEXTS = [("Anna's cat.", "tac s'annA"), ("", "Hallo"), (" \n", ""), ("\U0001f600 a\u00ad b", "b  a")]
+TEXTS = [
+    ("Anna's cat.", "tac s'annA"),
+    ("", "Hallo"),
+    (" \n", ""),
+    ("\U0001f600 a\u00ad b", "b  a"),
+]
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"json": ASK | {"pairs": TEXTS}},
-        {"json": ASK | {"pairs": [{"source": source, "target": target} for source, target in TEXTS]}},
+        {
+            "json": ASK
+            | {"pairs": [{"source": source, "target": target} for source, target in TEXTS]}
+        },
         {"data": ASK | {"pairs": json.dumps(TEXTS)}},
-        {"data": ASK | {f"pairs[{i}].{n}": t for i, pair in enumerate(TEXTS) for n, t in zip(ASK, pair, strict=True)}},
+        {
+            "data": ASK
+            | {
+                f"pairs[{i}].{n}": t
+                for i, pair in enumerate(TEXTS)
+                for n, t in zip(ASK, pair, strict=True)
+            }
+        },
     ],
 )
 def test_words_have_the_characters_of_the_texts_and_links_are_between_them(client, fields):
@@ -28,9 +43,13 @@ def test_words_have_the_characters_of_the_texts_and_links_are_between_them(clien
     linked = [("Anna", "annA"), ("'s", "s'"), ("cat", "tac")], [], [], [("a", "a"), ("b", "b")]
     for texts, pair, expected in zip(TEXTS, answer["pairs"], linked, strict=True):
         for text, words in zip(texts, (pair["source"], pair["target"]), strict=True):
-            assert [word["text"] for word in words] == [text[word["start"] : word["end"]] for word in words]
+            assert [word["text"] for word in words] == [
+                text[word["start"] : word["end"]] for word in words
+            ]
             assert "".join(word["text"] for word in words) == "".join(text.split())
-        found = [(pair["source"][i]["text"], pair["target"][j]["text"]) for i, j, _ in pair["links"]]
+        found = [
+            (pair["source"][i]["text"], pair["target"][j]["text"]) for i, j, _ in pair["links"]
+        ]
         assert all(0 < probability <= 1 for *_, probability in pair["links"])
         assert pair["pharaoh"] == " ".join(f"{i}-{j}" for i, j, _ in pair["links"])
         assert found == expected
@@ -38,7 +57,9 @@ def test_words_have_the_characters_of_the_texts_and_links_are_between_them(clien
 
 def test_a_model_that_cannot_compare_words_has_the_attention_and_given_words_stay(serve, engine):
     client = serve(ModelCatalog([fake_model(pairs=(("en", "de"),))]))
-    answer = client.post("/align", json=ASK | {"pairs": [["a-b c.", ".c b-a"]], "tokenized": True}).json()
+    answer = client.post(
+        "/align", json=ASK | {"pairs": [["a-b c.", ".c b-a"]], "tokenized": True}
+    ).json()
     assert answer["method"] == "attention"
     assert [word["text"] for word in answer["pairs"][0]["source"]] == ["a-b", "c."]
     assert answer["pairs"][0]["pharaoh"] == "0-1 1-0"

@@ -43,19 +43,33 @@ def test_scores_of_given_translations(client):
     one = client.post("/score", json=asked | {"translation": "Hallo"}).json()["scores"]
     assert one["score"] == found[0]["score"]
     assert client.post("/score", json=asked | {"translation": ["x"] * 17}).status_code == 400
-    assert client.post("/score", json=ASK).json() == {"error": "Invalid request: missing translation parameter"}
+    assert client.post("/score", json=ASK).json() == {
+        "error": "Invalid request: missing translation parameter"
+    }
 
 
 def test_a_trace_has_every_step(client, engine):
-    found = client.post("/trace", json={"q": "Hi. Ho.", "source": "en", "target": "de", "sentence": 1, "beam_size": 3})
+    found = client.post(
+        "/trace",
+        json={"q": "Hi. Ho.", "source": "en", "target": "de", "sentence": 1, "beam_size": 3},
+    )
     body = found.json()
     assert (body["sentence"], body["sentences"], body["source"]["text"]) == (1, 2, "Ho.")
     assert len(body["hypotheses"]) == 3
     [(_, _, options, _, _)] = engine.submitted
     assert options.trace and options.beam_size == 3
-    assert client.post("/trace", json={"q": "Hi.", "source": "en", "target": "de", "sentence": 1}).status_code == 400
-    assert client.post("/trace", json={"q": "42", "source": "en", "target": "de"}).status_code == 400
-    assert client.post("/trace", json={"q": "Hi.", "source": "de", "target": "fr"}).status_code == 400
+    assert (
+        client.post(
+            "/trace", json={"q": "Hi.", "source": "en", "target": "de", "sentence": 1}
+        ).status_code
+        == 400
+    )
+    assert (
+        client.post("/trace", json={"q": "42", "source": "en", "target": "de"}).status_code == 400
+    )
+    assert (
+        client.post("/trace", json={"q": "Hi.", "source": "de", "target": "fr"}).status_code == 400
+    )
 
 
 def test_the_shape_of_the_model(serve, tmp_path: Path):
@@ -69,14 +83,19 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
     assert leg["roles"] is None
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     losses = HeadLosses(1, 2.5, {"cross": [[0.25]]}, {"cross": [0.25]}, {"cross": 0.0})
-    HeadRoles(weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}, losses).write(tmp_path)
+    HeadRoles(
+        weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}, losses
+    ).write(tmp_path)
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert (leg["roles"]["sentences"], leg["roles"]["directions"]) == (2, ["en-de"])
     assert leg["roles"]["heads"]["cross"] == [[{"role": "rare", "share": 0.5}]]
     assert leg["roles"]["losses"] == dataclasses.asdict(losses)
     found = client.get("/positions", params={"source": "en", "target": "de", "n": 9, "r": 3}).json()
     assert (found["own"], len(found["schemes"])) == ("sinusoidal", 5)
-    assert all(len(scheme["cells"]) == len(scheme["curves"][0]) == 9 for scheme in found["schemes"].values())
+    assert all(
+        len(scheme["cells"]) == len(scheme["curves"][0]) == 9
+        for scheme in found["schemes"].values()
+    )
     for path in ("/model", "/positions"):
         assert client.get(path, params={"source": "en", "target": "en"}).status_code == 404
 
@@ -90,7 +109,10 @@ def test_studies_of_an_encoder_that_are_refused(serve, tiny_weights: Path, monke
         answer = client.get("/encoder", params=asked | changes)
         return answer.status_code, answer.json()["error"]
 
-    assert refusal(q="cat " * 60) == (400, "The encoder is studied with at most 40 tokens; this sentence has 182.")
+    assert refusal(q="cat " * 60) == (
+        400,
+        "The encoder is studied with at most 40 tokens; this sentence has 182.",
+    )
     assert refusal(source="de", target="fr")[0] == 400
     monkeypatch.setattr(encoder_study, "BYTES_LIMIT", 1000)
     assert refusal() == (400, "Only encoders of models with at most 0 GB of weights are studied.")
@@ -122,7 +144,9 @@ def test_one_caller_leaves_room_for_the_attention_requests_of_others(engine, key
 
         def ask(key: str, method: str = "GET", path: str = "/attention", **further: object) -> int:
             fields = ASK | {"translation": "Hallo", "api_key": key} | further
-            return client.request(method, path, **{"params" if method == "GET" else "json": fields}).status_code
+            return client.request(
+                method, path, **{"params" if method == "GET" else "json": fields}
+            ).status_code
 
         hog = [pool.submit(ask, first, method, path, **further) for _ in range(24)]
         wait_for(lambda: looks.requests + sum(map(Future.done, hog)) == 24)

@@ -36,7 +36,10 @@ def test_a_new_translation_has_an_id_if_it_is_stored(client) -> None:
     found = client.get("/attention", params=ASK | {"source": "auto"}).json()
     assert found["target"]["text"] == "olleH"
     assert client.get("/attention", params={"id": found["id"]}).json()["target"]["text"] == "olleH"
-    assert client.get("/attention", params=ASK, headers={"Cache-Control": "no-store"}).json()["id"] is None
+    assert (
+        client.get("/attention", params=ASK, headers={"Cache-Control": "no-store"}).json()["id"]
+        is None
+    )
 
 
 def test_maps_of_an_earlier_translation(client, engine, served):
@@ -49,7 +52,11 @@ def test_maps_of_an_earlier_translation(client, engine, served):
     assert found["target"]["pieces"] == [*".yad dooG", "</s>"]
     assert found["decoder_input"]["pieces"] == ["<s>", *".yad dooG"]
     size_s, size_t = 11, 10
-    shapes = {"cross": (2, 2, size_t, size_s), "encoder": (2, 2, size_s, size_s), "decoder": (2, 2, size_t, size_t)}
+    shapes = {
+        "cross": (2, 2, size_t, size_s),
+        "encoder": (2, 2, size_s, size_s),
+        "decoder": (2, 2, size_t, size_t),
+    }
     for kind, shape in shapes.items():
         maps = np.array(found[kind])
         assert maps.shape == shape
@@ -59,13 +66,19 @@ def test_maps_of_an_earlier_translation(client, engine, served):
 
 def test_the_text_and_its_words_are_those_that_were_typed(client):
     found = client.get("/attention", params=ASK | {"q": "GOOD DAY."}).json()["source"]
-    assert found["text"] == "GOOD DAY." and [word["text"] for word in found["words"]][1:-1] == ["GOOD", "DAY", "."]
+    assert found["text"] == "GOOD DAY." and [word["text"] for word in found["words"]][1:-1] == [
+        "GOOD",
+        "DAY",
+        ".",
+    ]
     assert found["pieces"] == [">>de<<", *"Good day.", "</s>"]
 
 
 def test_choice_of_kind_layer_and_head(client, served):
     whole = client.get("/attention", params={"id": served}).json()
-    part = client.get("/attention", params={"id": served, "kind": "cross", "layer": 1, "head": 0}).json()
+    part = client.get(
+        "/attention", params={"id": served, "kind": "cross", "layer": 1, "head": 0}
+    ).json()
     assert "encoder" not in part
     assert np.array_equal(part["cross"], np.array(whole["cross"])[1:2, 0:1])
     assert (part["layers"], part["heads"]) == ({"cross": [1]}, {"cross": [0]})
@@ -76,31 +89,49 @@ def test_choice_of_kind_layer_and_head(client, served):
 
 def test_contributions_are_a_measure_of_cross_attention(client, served):
     asked = {"id": served, "kind": "cross", "measure": "contributions"}
-    heads, summed = (np.array(client.get("/attention", params=asked | more).json()["cross"]) for more in ({}, SUM))
+    heads, summed = (
+        np.array(client.get("/attention", params=asked | more).json()["cross"])
+        for more in ({}, SUM)
+    )
     assert np.allclose(heads.sum(axis=1, keepdims=True), summed)  # equal vectors of all heads
     packed = client.get("/attention", params=asked | SUM | {"numbers": "uint16"}).json()
     assert packed["heads"] == {"cross": ["sum"]}
     found = np.frombuffer(base64.b64decode(packed["cross"]), "<u2").reshape(summed.shape) / 65535
     assert np.allclose(found, summed / summed.max(axis=(2, 3), keepdims=True), atol=1e-4)
-    assert client.get("/attention", params=asked | SUM | {"layer": 0, "format": "svg"}).status_code == 200
+    assert (
+        client.get("/attention", params=asked | SUM | {"layer": 0, "format": "svg"}).status_code
+        == 200
+    )
     for wrong in ({"kind": "all"}, {"kind": "encoder"}, {"rollout": 1}):
         refused = client.get("/attention", params=asked | wrong)
-        assert refused.status_code == 400 and refused.json()["error"].startswith("Contributions are those of cross")
+        assert refused.status_code == 400 and refused.json()["error"].startswith(
+            "Contributions are those of cross"
+        )
 
 
 def test_effects_hide_each_source_word(client, engine, served):
     asked = {"id": served, "sentence": 2, "kind": "cross", "level": "word", "measure": "effect"}
     found = client.get("/attention", params=asked).json()
     words = [[word["text"] for word in found[side]["words"]] for side in ("target", "source")]
-    assert (words[1], found["heads"]) == ([">>de<<", "Good", "day", ".", "</s>"], {"cross": ["effect"]})
+    assert (words[1], found["heads"]) == (
+        [">>de<<", "Good", "day", ".", "</s>"],
+        {"cross": ["effect"]},
+    )
     assert np.array(found["cross"]).shape == (1, 1, len(words[0]), len(words[1]))
     ids = engine.attended[-1][0]
     hidden = [ids[:1] + ids[5:], ids[:5] + ids[9:], ids[:9] + ids[10:]]  # "Good", "day", "."
     assert [source for _, source, options, *_ in engine.submitted if options.target][-3:] == hidden
     for row, word in zip(found["cross"][0][0], found["target"]["words"], strict=True):
-        assert np.allclose(row[1:4], -0.09 * len(word["pieces"]), atol=1e-4)  # each piece has -0.01 instead of -0.1
+        # each piece has -0.01 instead of -0.1
+        assert np.allclose(row[1:4], -0.09 * len(word["pieces"]), atol=1e-4)
         assert row[0] == row[4] == 0
-    for wrong in ({"kind": "all"}, {"level": "piece"}, {"head": 0}, {"format": "svg"}, {"numbers": "uint16"}):
+    for wrong in (
+        {"kind": "all"},
+        {"level": "piece"},
+        {"head": 0},
+        {"format": "svg"},
+        {"numbers": "uint16"},
+    ):
         refused = client.get("/attention", params=asked | wrong)
         assert refused.status_code == 400 and refused.json()["error"].startswith("Effects")
 
@@ -109,20 +140,30 @@ def test_a_given_translation(client, engine):
     asked = ASK | {"translation": "Hallo"}
     found = client.get("/attention", params=asked).json()
     assert found["target"]["text"] == "Hallo" and found["id"] is None
-    assert client.get("/attention", params=asked).headers["Link"] == '<model?source=en&target=de>; rel="describedby"'
+    assert (
+        client.get("/attention", params=asked).headers["Link"]
+        == '<model?source=en&target=de>; rel="describedby"'
+    )
     assert engine.submitted == []
 
 
 def test_another_hypothesis_of_the_beam(client, engine, served):
     asked = {"id": served, "sentence": 2, "beam_size": 3}
-    texts = [client.get("/attention", params=asked | {"hypothesis": n}).json()["target"]["text"] for n in range(3)]
+    texts = [
+        client.get("/attention", params=asked | {"hypothesis": n}).json()["target"]["text"]
+        for n in range(3)
+    ]
     assert texts == [".yad dooG", ".yad dooGx", ".yad dooGxx"]
     assert [options.hypotheses for _, _, options, _, _ in engine.submitted[-3:]] == [1, 2, 3]
     found = client.get("/attention", params=ASK | {"beam_size": 2, "hypothesis": 1})
     assert (found.json()["target"]["text"], found.json()["id"]) == ("olleHx", None)
     beyond = client.get("/attention", params=asked | {"hypothesis": 3})
-    assert (beyond.status_code, beyond.json()["error"]) == (400, "hypothesis must be between 0 and 2 for a beam of 3.")
-    assert client.get("/attention", params={"id": served, "hypothesis": 1}).status_code == 400  # greedy
+    assert (beyond.status_code, beyond.json()["error"]) == (
+        400,
+        "hypothesis must be between 0 and 2 for a beam of 3.",
+    )
+    # greedy
+    assert client.get("/attention", params={"id": served, "hypothesis": 1}).status_code == 400
 
 
 def test_a_translation_that_begins_with_given_pieces(client, engine, served):
@@ -131,23 +172,32 @@ def test_a_translation_that_begins_with_given_pieces(client, engine, served):
     assert engine.submitted[-1][2].prefix == tuple(100 + ord(character) for character in ".y")
     assert client.get("/attention", params={"id": served, "prefix": "H"}).status_code == 200
     unknown = client.get("/attention", params={"id": served, "prefix": "</s>"})
-    assert (unknown.status_code, unknown.json()["error"]) == (400, "The model writes no piece “</s>”.")
+    assert (unknown.status_code, unknown.json()["error"]) == (
+        400,
+        "The model writes no piece “</s>”.",
+    )
     given = ASK | {"translation": "Hallo"}
     for choice in ({"prefix": "H"}, {"hypothesis": 1, "beam_size": 2}):
         refused = client.get("/attention", params=given | choice)
         assert refused.status_code == 400 and "translation" in refused.json()["error"]
-    assert client.get("/attention", params={"id": served, "prefix": ["x"] * 2000}).status_code == 400
+    assert (
+        client.get("/attention", params={"id": served, "prefix": ["x"] * 2000}).status_code == 400
+    )
 
 
 def test_one_id_for_every_text_of_a_list(client):
-    ids = client.post("/translate", json={"q": ["One", "Two"], "source": "en", "target": "de"}).json()["id"]
+    ids = client.post(
+        "/translate", json={"q": ["One", "Two"], "source": "en", "target": "de"}
+    ).json()["id"]
     texts = [client.get("/attention", params={"id": id}).json()["source"]["text"] for id in ids]
     assert texts == ["One", "Two"]
 
 
 def test_legs_of_a_pivot(client):
     id = client.post("/translate", json={"q": "Eins", "source": "de", "target": "fr"}).json()["id"]
-    first, second = (client.get("/attention", params={"id": id, "leg": leg}).json() for leg in (0, 1))
+    first, second = (
+        client.get("/attention", params={"id": id, "leg": leg}).json() for leg in (0, 1)
+    )
     assert first["language"] == {"source": "de", "target": "en"}
     assert second["language"] == {"source": "en", "target": "fr"}
     assert client.get("/attention", params={"id": id, "leg": 2}).status_code == 400

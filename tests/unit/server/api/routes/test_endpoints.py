@@ -20,19 +20,32 @@ from tests.support.servers.in_process import wait_for
 def test_languages_with_and_without_a_body(client):
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for body in (b"", b"api_key=x"):  # libretranslatepy 2.1.1
-        assert client.post("/languages", content=body, headers=form).json() == client.get("/languages").json()
+        assert (
+            client.post("/languages", content=body, headers=form).json()
+            == client.get("/languages").json()
+        )
     languages = client.get("/languages").json()
     assert [language["code"] for language in languages] == ["de", "en", "fr"]
-    german = {"code": "de", "name": "German", "targets": ["de", "en", "fr"], "models": {"en": "toy"}, "scores": {}}
+    german = {
+        "code": "de",
+        "name": "German",
+        "targets": ["de", "en", "fr"],
+        "models": {"en": "toy"},
+        "scores": {},
+    }
     german["formality"] = []
     assert languages[0] == german
     assert client.request("GET", "/languages", data={"api_key": ""}).json() == languages
 
 
 def test_detection_is_best_first_with_whole_numbers(client):
-    guesses = client.post("/detect", data={"q": "Bonjour tout le monde, comment allez-vous ?"}).json()
+    guesses = client.post(
+        "/detect", data={"q": "Bonjour tout le monde, comment allez-vous ?"}
+    ).json()
     assert guesses[0]["language"] == "fr"
-    assert all(type(guess["confidence"]) is int and 0 <= guess["confidence"] <= 100 for guess in guesses)
+    assert all(
+        type(guess["confidence"]) is int and 0 <= guess["confidence"] <= 100 for guess in guesses
+    )
     assert guesses == sorted(guesses, key=lambda guess: -guess["confidence"])
     assert client.post("/detect", json={"q": "12345"}).json()[0]["confidence"] == 0
     for bad in ({}, {"q": ""}, {"q": ["a"]}, {"q": None}):
@@ -46,25 +59,40 @@ def test_frontend_settings(serve):
         "source": {"code": "auto", "name": "Auto Detect"},
         "target": {"code": "en", "name": "English"},
     }
-    for key in ("frontendTimeout", "apiKeys", "keyRequired", "suggestions", "filesTranslation", "supportedFilesFormat"):
+    for key in (
+        "frontendTimeout",
+        "apiKeys",
+        "keyRequired",
+        "suggestions",
+        "filesTranslation",
+        "supportedFilesFormat",
+    ):
         assert key in settings
 
 
 @pytest.mark.parametrize("body", [{"q": "a", "s": "b", "source": "en", "target": "de"}, {}])
 def test_suggestions_are_rejected(client, body):
     answer = client.post("/suggest", json=body)
-    assert (answer.status_code, answer.json()) == (403, {"error": "Suggestions are disabled on this server."})
+    assert (answer.status_code, answer.json()) == (
+        403,
+        {"error": "Suggestions are disabled on this server."},
+    )
     assert client.get("/frontend/settings").json()["suggestions"] is False
 
 
 def test_health_and_readiness(client, engine):
     assert client.get("/health").json() == {"status": "ok"}
-    wait_for(lambda: client.get("/ready").status_code == 200)  # the models are loaded in the background
+    # the models are loaded in the background
+    wait_for(lambda: client.get("/ready").status_code == 200)
     assert client.get("/ready").json()["models"] == ["toy"]
     engine.ready = False
     assert client.get("/health").status_code == 200
     answer = client.get("/ready")
-    assert (answer.status_code, answer.json()["status"], answer.headers["Retry-After"]) == (503, "restarting", "1")
+    assert (answer.status_code, answer.json()["status"], answer.headers["Retry-After"]) == (
+        503,
+        "restarting",
+        "1",
+    )
     client.app.state.services.draining = True
     assert client.get("/ready").json()["status"] == "draining"
 
@@ -81,7 +109,10 @@ def test_errors_of_unknown_paths_and_methods_are_json(client):
     assert client.get("/translate").headers["allow"] == "OPTIONS, POST"
 
 
-ADDRESSES = [*sorted({route.path for router in ROUTERS for route in router.routes}), "/static/absent.js"]
+ADDRESSES = [
+    *sorted({route.path for router in ROUTERS for route in router.routes}),
+    "/static/absent.js",
+]
 
 
 @pytest.mark.parametrize("prefix", ["", "/translator"])
@@ -110,13 +141,18 @@ def test_an_unexpected_exception_is_a_500_without_details(client, engine, caplog
 
 
 def test_request_ids_are_kept_or_made(client):
-    assert client.get("/health", headers={"X-Request-Id": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
+    assert (
+        client.get("/health", headers={"X-Request-Id": "abc-1.2"}).headers["x-request-id"]
+        == "abc-1.2"
+    )
     for bad in ("a b", "x" * 65, "<script>"):
         made = client.get("/health", headers={"X-Request-Id": bad}).headers["x-request-id"]
         assert made != bad and len(made) == 32
 
 
-@pytest.mark.parametrize("origin", ["https://example.org", "chrome-extension://abc", "moz-extension://abc"])
+@pytest.mark.parametrize(
+    "origin", ["https://example.org", "chrome-extension://abc", "moz-extension://abc"]
+)
 @pytest.mark.parametrize("path", ["/translate", "/imme", "/kiss", "/hcfy", "/deeplx/translate"])
 def test_cross_origin_requests(client, path, origin):
     asked = {
@@ -130,19 +166,31 @@ def test_cross_origin_requests(client, path, origin):
     allowed = preflight.headers["access-control-allow-headers"].lower()
     assert all(name in allowed for name in ("authorization", "content-type", "user-agent"))
     for path in ("/languages", "/nowhere"):
-        assert client.get(path, headers={"Origin": "https://example.org"}).headers["access-control-allow-origin"] == "*"
+        assert (
+            client.get(path, headers={"Origin": "https://example.org"}).headers[
+                "access-control-allow-origin"
+            ]
+            == "*"
+        )
         assert client.get(path).headers["x-content-type-options"] == "nosniff"
-        assert "Origin" in client.get(path).headers["vary"]  # a cache keeps responses with and without an origin apart
+        # a cache keeps responses with and without an origin apart
+        assert "Origin" in client.get(path).headers["vary"]
 
 
 def test_a_head_request_is_logged_and_counted_as_one(client, caplog):
     with caplog.at_level(logging.DEBUG):
         assert client.head("/languages").status_code == client.get("/languages").status_code == 200
     records = [record for record in caplog.records if record.name == "server.access"]
-    assert [(record.route, record.method) for record in records] == [("/languages", "HEAD"), ("/languages", "GET")]
+    assert [(record.route, record.method) for record in records] == [
+        ("/languages", "HEAD"),
+        ("/languages", "GET"),
+    ]
     counted = client.get("/metrics").text
     for method in ("HEAD", "GET"):
-        assert f'attentive_http_requests_total{{method="{method}",route="/languages",status="200"}} 1.0' in counted
+        assert (
+            f'attentive_http_requests_total{{method="{method}",route="/languages",status="200"}} '
+            "1.0" in counted
+        )
 
 
 def test_metrics_have_the_free_part_of_the_disk_and_survive_its_folder(serve, tmp_path):
@@ -165,7 +213,9 @@ def test_the_log_says_why_a_request_was_refused_and_whose_it_was(serve, keys, ca
         for given in (secret, secret, "wrong"):
             client.post("/translate", json=body | {"api_key": given}, headers=trace)
     lines = [vars(record) for record in caplog.records if record.name == "server.access"]
-    shown = [{name: line.get(name) for name in ("status", "key", "reason", "detail")} for line in lines]
+    shown = [
+        {name: line.get(name) for name in ("status", "key", "reason", "detail")} for line in lines
+    ]
     assert shown == [
         {"status": 200, "key": key.id, "reason": None, "detail": None},
         {
@@ -181,11 +231,15 @@ def test_the_log_says_why_a_request_was_refused_and_whose_it_was(serve, keys, ca
 
 def test_the_log_has_the_request_but_not_the_text(client, caplog):
     with caplog.at_level(logging.DEBUG):
-        client.post("/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"})
+        client.post(
+            "/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"}
+        )
         client.post("/translate?q=Geheimnis&source=en&target=tlhGeheimnis")
     [record] = [record for record in caplog.records if getattr(record, "status", 0) == 200]
     assert (record.route, record.method) == ("/translate", "POST")
-    written = " ".join(str(vars(record)) for record in caplog.records if record.name.startswith("server"))
+    written = " ".join(
+        str(vars(record)) for record in caplog.records if record.name.startswith("server")
+    )
     assert "Geheimnis" not in written and "K3Y" not in written
 
 
@@ -194,17 +248,34 @@ def test_metrics_count_exactly(client, engine):
     for text in ("one", "two two", "bad", "42"):
         client.post("/translate", json={"q": text, "source": "en", "target": "de"})
     client.get("/nowhere/at/all")
-    lines = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if not line.startswith("#"))
-    assert lines['attentive_http_requests_total{method="POST",route="/translate",status="200"}'] == "3.0"
-    assert lines['attentive_http_requests_total{method="POST",route="/translate",status="500"}'] == "1.0"
-    assert lines['attentive_http_requests_total{method="GET",route="unmatched",status="404"}'] == "1.0"
+    lines = dict(
+        line.rsplit(" ", 1)
+        for line in client.get("/metrics").text.splitlines()
+        if not line.startswith("#")
+    )
+    assert (
+        lines['attentive_http_requests_total{method="POST",route="/translate",status="200"}']
+        == "3.0"
+    )
+    assert (
+        lines['attentive_http_requests_total{method="POST",route="/translate",status="500"}']
+        == "1.0"
+    )
+    assert (
+        lines['attentive_http_requests_total{method="GET",route="unmatched",status="404"}'] == "1.0"
+    )
     assert lines['attentive_request_success_total{finish_reason="stop"}'] == "2.0"
     assert lines['attentive_request_failures_total{kind="internal"}'] == "1.0"
     assert lines["attentive_source_tokens_total"] == "14.0"
     assert lines["attentive_generated_tokens_total"] == "12.0"
     assert lines["attentive_request_latency_seconds_count"] == "2.0"
     assert lines["attentive_queue_tokens"] == "0.0"
-    for name in ("requests_running", "requests_waiting", "worker_restarts_total", "history_hits_total"):
+    for name in (
+        "requests_running",
+        "requests_waiting",
+        "worker_restarts_total",
+        "history_hits_total",
+    ):
         assert f"attentive_{name}" in lines
 
 
@@ -242,7 +313,10 @@ def test_every_address_is_under_the_prefix(send, prefix):
         html = send("GET", prefix + page, headers=BROWSER).text
         for link in [*re.findall(r'(?:href|src)="([^"#]+)"', html), "static/icon.svg"]:
             assert not link.startswith("/")
-            assert send("GET", f"{prefix}/{link.removeprefix('./')}", headers=BROWSER).status_code == 200, link
+            assert (
+                send("GET", f"{prefix}/{link.removeprefix('./')}", headers=BROWSER).status_code
+                == 200
+            ), link
     links = send("GET", f"{prefix}/").json()
     assert links["languages"] == f"{prefix}/languages"
     assert send("GET", links["openapi"]).json()["servers"] == [{"url": prefix}]
@@ -254,14 +328,22 @@ def test_redirects_and_errors_know_the_prefix(send, prefix):
         assert location == f"http://testserver{prefix}{path.rstrip('/') or '/'}"
     for body, status in ((b"{}", 400), (b"x" * 2_000, 413)):
         deepl = send("POST", f"{prefix}/v2/translate", content=body)
-        assert (deepl.status_code, set(deepl.json()), "x-trace-id" in deepl.headers) == (status, {"message"}, True)
-    file = send("POST", f"{prefix}/translate_file", files={"file": ("a.txt", b"Hello")}, data=HELLO).json()
+        assert (deepl.status_code, set(deepl.json()), "x-trace-id" in deepl.headers) == (
+            status,
+            {"message"},
+            True,
+        )
+    file = send(
+        "POST", f"{prefix}/translate_file", files={"file": ("a.txt", b"Hello")}, data=HELLO
+    ).json()
     assert f"{prefix}/download_file/" in file["translatedFileUrl"]
 
 
 @pytest.mark.parametrize("wrong", ["translator", "/translator/", "/", "//x", "/a b", "http://x"])
 def test_a_prefix_that_cannot_be_one_is_refused(serve, wrong):
-    with pytest.raises(ValueError, match=r"--root-path \(ATTENTIVE_ROOT_PATH\) must look like /translator"):
+    with pytest.raises(
+        ValueError, match=r"--root-path \(ATTENTIVE_ROOT_PATH\) must look like /translator"
+    ):
         serve(root_path=wrong)
 
 
@@ -277,7 +359,11 @@ DOCUMENTED = [route for route in ROUTES if route.include_in_schema]
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 CALLS = [
     ("post", "/translate", ASK | {"details": True, "alternatives": 1}),
-    ("post", "/translate", ASK | {"q": ["Hello", "42"], "details": True, "alternatives": 1, "source": "auto"}),
+    (
+        "post",
+        "/translate",
+        ASK | {"q": ["Hello", "42"], "details": True, "alternatives": 1, "source": "auto"},
+    ),
     ("post", "/detect", {"q": "Hello"}),
     ("get", "/languages", {}),
     ("get", "/frontend/settings", {}),
@@ -299,16 +385,21 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_public_route_is_described():
     paths = {(method.lower(), route.path) for route in DOCUMENTED for method in route.methods}
-    assert {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods} == paths
+    assert {
+        (method, path) for path, methods in DOCUMENT["paths"].items() for method in methods
+    } == paths
     hidden = {route.path for route in ROUTES} - {route.path for route in DOCUMENTED}
-    assert hidden == {"/docs", "/spec"}  # every other one only repeats a described one with another method
+    # every other one only repeats a described one with another method
+    assert hidden == {"/docs", "/spec"}
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
 def test_every_answer_has_a_schema(path, method, operation):
     assert operation["summary"] and operation["tags"]
     assert "422" not in operation["responses"]  # validation errors are 400
-    assert path == "/suggest" or sum(status.startswith("2") for status in operation["responses"]) == 1
+    assert (
+        path == "/suggest" or sum(status.startswith("2") for status in operation["responses"]) == 1
+    )
     if FOREIGN.intersection(operation["tags"]):
         assert "default" in operation["responses"]
         return  # their authors describe the answers
@@ -319,7 +410,9 @@ def test_every_answer_has_a_schema(path, method, operation):
         for content in response["content"].values():
             schema = resolved(content["schema"])
             assert (
-                schema.get("properties") or schema.get("additionalProperties") or schema["type"] in ("string", "array")
+                schema.get("properties")
+                or schema.get("additionalProperties")
+                or schema["type"] in ("string", "array")
             )
             if schema["type"] == "array":
                 assert resolved(schema["items"])["properties"]
@@ -335,7 +428,9 @@ def test_parameters_are_described(path, method, operation):
         assert set(content.get("example", {})) <= set(fields)
     if "application/json" in contents:
         assert set(contents) == {"application/json", FORM, MULTIPART}
-        assert set(resolved(contents[FORM]["schema"]).get("required", [])) <= set(contents[FORM]["example"])
+        assert set(resolved(contents[FORM]["schema"]).get("required", [])) <= set(
+            contents[FORM]["example"]
+        )
 
 
 @pytest.mark.parametrize(("method", "path", "fields"), CALLS)
@@ -353,7 +448,10 @@ def test_the_document_is_served(client):
 def test_the_page_loads_only_files_of_this_server(client):
     page = client.get("/docs")
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
-    assert page.headers["content-security-policy"] == PAGE_POLICY and page.headers["cache-control"] == "no-cache"
+    assert (
+        page.headers["content-security-policy"] == PAGE_POLICY
+        and page.headers["cache-control"] == "no-cache"
+    )
     assert "unsafe" not in PAGE_POLICY and "http" not in PAGE_POLICY
     assert not re.search(r"<script(?![^>]* src=)|<style|style=", page.text)
     links = re.findall(r'(?:src|href)="([^"]+)"', page.text)

@@ -31,7 +31,10 @@ def loaded(client, files):
         file = waiting.pop()
         if file not in found:
             found.add(file)
-            waiting += [urljoin(file, name) for name in re.findall(r' from "(\.[^"]+)"', client.get(file).text)]
+            waiting += [
+                urljoin(file, name)
+                for name in re.findall(r' from "(\.[^"]+)"', client.get(file).text)
+            ]
     return found
 
 
@@ -43,14 +46,17 @@ def test_the_pages_are_small_and_load_only_files_of_this_server(client, path):
     assert len(gzip.compress(page.encode())) + sum(sizes) < 75_000  # as they are sent
     assert len(files) >= 5
     for file in (file for file in FOLDER.rglob("*") if file.is_file()):
-        foreign = set(re.findall(r"https?://[^\s\"'`)]+", file.read_text("utf-8"))) - {"http://www.w3.org/2000/svg"}
+        foreign = set(re.findall(r"https?://[^\s\"'`)]+", file.read_text("utf-8"))) - {
+            "http://www.w3.org/2000/svg"
+        }
         assert not foreign, file
 
 
 @pytest.mark.parametrize("path", ["/", "/attention"])
 def test_a_page_is_painted_after_one_request(client, path):
-    """Styles and the first script are inline and allowed by their hashes; everything else lies in a template, which a
-    browser does not load before the script inserts it. A picture of known size does not delay the paint."""
+    """Styles and the first script are inline and allowed by their hashes; everything else lies in a
+    template, which a browser does not load before the script inserts it. A picture of known size
+    does not delay the paint."""
     answer = client.get(path, headers=BROWSER)
     policy = answer.headers["content-security-policy"]
     first = re.sub(r"<template.*?</template>", "", answer.text, flags=re.DOTALL)
@@ -63,7 +69,10 @@ def test_a_page_is_painted_after_one_request(client, path):
     assert not re.search(r"@import|url\(", first) and not re.search(r"\s(?:style|on\w+)=", first)
     for kind in ("style", "script"):
         directive = next(part for part in policy.split("; ") if part.startswith(f"{kind}-src "))
-        hashes = [source_hash(text) for text in re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)]
+        hashes = [
+            source_hash(text)
+            for text in re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+        ]
         assert directive.split()[1:] == ["'self'", *hashes]
 
 
@@ -77,15 +86,27 @@ def test_a_page_names_every_module_so_that_they_load_at_once(client, path):
 
 @pytest.mark.parametrize(
     ("accepted", "language"),
-    [("de-AT,de;q=0.9,en;q=0.8", "de"), ("pt-BR, es;q=0.9", "es"), ("FR", "fr"), ("ja", "en"), ("", "en")],
+    [
+        ("de-AT,de;q=0.9,en;q=0.8", "de"),
+        ("pt-BR, es;q=0.9", "es"),
+        ("FR", "fr"),
+        ("ja", "en"),
+        ("", "en"),
+    ],
 )
 @pytest.mark.parametrize("path", ["/", "/attention"])
 def test_a_page_is_sent_in_a_language_of_the_reader(client, path, accepted, language):
     answer = client.get(path, headers=BROWSER | {"Accept-Language": accepted})
     texts = interface_texts()[language]
-    assert f'<html lang="{language}">' in answer.text and f'<option value="{language}" selected' in answer.text
+    assert (
+        f'<html lang="{language}">' in answer.text
+        and f'<option value="{language}" selected' in answer.text
+    )
     if path == "/":
-        assert f">{texts['file']}</button>" in answer.text and f'placeholder="{texts["placeholder"]}"' in answer.text
+        assert (
+            f">{texts['file']}</button>" in answer.text
+            and f'placeholder="{texts["placeholder"]}"' in answer.text
+        )
     assert f'aria-label="{texts["swap"]}"' in answer.text
     body = answer.text.partition("<body>")[2]
     assert not re.search(r"[{}]", body)
@@ -119,9 +140,17 @@ def test_every_sentence_of_the_explorer_has_all_languages_and_is_used():
 
 def test_only_known_static_files_are_served(client):
     first = client.get("/static/explorer/main.js")
-    assert (first.headers["content-encoding"], first.headers["cache-control"]) == ("gzip", "no-cache")
+    assert (first.headers["content-encoding"], first.headers["cache-control"]) == (
+        "gzip",
+        "no-cache",
+    )
     assert first.headers["content-type"].startswith("text/javascript")
-    assert client.get("/static/explorer/main.js", headers={"If-None-Match": first.headers["etag"]}).status_code == 304
+    assert (
+        client.get(
+            "/static/explorer/main.js", headers={"If-None-Match": first.headers["etag"]}
+        ).status_code
+        == 304
+    )
     for name in ("explorer/index.html", "..%2f..%2fpyproject.toml", "../assets.py", "none.js"):
         assert client.get(f"/static/{name}").status_code == 404
 

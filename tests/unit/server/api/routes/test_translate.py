@@ -31,7 +31,10 @@ def ask(client, **fields):
         {"files": {"q": (None, "Hello world"), "source": (None, "en"), "target": (None, "de")}},
         {"json": HELLO | {"api_key": None, "secret": "x", "unknown": {"nested": [1]}}},
         {"json": HELLO | {"source": "EN", "target": "De", "format": "TEXT", "alternatives": "0"}},
-        {"content": json.dumps(HELLO), "headers": {"content-type": "application/json; charset=utf-8"}},
+        {
+            "content": json.dumps(HELLO),
+            "headers": {"content-type": "application/json; charset=utf-8"},
+        },
         {"content": json.dumps(HELLO), "headers": {"content-type": ""}},
     ],
 )
@@ -41,7 +44,9 @@ def test_every_way_to_send_parameters(client, request_parts):
 
 
 def test_a_list_gives_lists(client):
-    form = client.post("/translate", data={"q": ["One", "Two"], "source": "en", "target": "de"}).json()
+    form = client.post(
+        "/translate", data={"q": ["One", "Two"], "source": "en", "target": "de"}
+    ).json()
     assert form["translatedText"] == ["enO", "owT"]
     answer = ask(client, q=["One", "Two", ""]).json()
     assert answer["translatedText"] == ["enO", "owT", ""]
@@ -62,7 +67,10 @@ def test_auto_copies_text_of_no_served_language(client):
         answer = ask(client, q=text, source="auto", target="fr").json()
         assert answer["translatedText"] == text
         assert answer["detectedLanguage"] == {"language": "en", "confidence": 0}
-    for text, language in (("你好，世界", "zh"), ("Dove posso trovare la stazione più vicina?", "it")):
+    for text, language in (
+        ("你好，世界", "zh"),
+        ("Dove posso trovare la stazione più vicina?", "it"),
+    ):
         answer = ask(client, q=text, source="auto", target="fr").json()
         assert answer["translatedText"] == text
         assert answer["detectedLanguage"]["language"] == language
@@ -85,7 +93,11 @@ def test_a_warning_names_a_language_that_no_model_translates(client, text, targe
         answer = ask(client, q=text, source="auto", target=target, details=True, stream=stream)
         body = json.loads(answer.text.split("data: ")[-1]) if stream else answer.json()
         warnings = [warning for warning in body["details"]["warnings"] if "no model" in warning]
-        assert warnings == ([f"The text is {named}, which no model here translates; it was copied."] if named else [])
+        assert warnings == (
+            [f"The text is {named}, which no model here translates; it was copied."]
+            if named
+            else []
+        )
 
 
 def test_alternatives(client):
@@ -116,7 +128,9 @@ def test_the_beam_width_is_that_of_the_request_the_server_or_the_model(serve, en
 
 def test_details_have_sentences_scores_and_timings(client):
     details = ask(client, q="One. 42.", details=True).json()["details"]
-    assert details["route"] == [{"model": "toy", "source": "en", "target": "de", "beam_size": 1, "reranked": False}]
+    assert details["route"] == [
+        {"model": "toy", "source": "en", "target": "de", "beam_size": 1, "reranked": False}
+    ]
     assert details["pivot"] is None
     [[first, second]] = details["sentences"]
     assert (first["source"], first["target"], first["copied"]) == ("One.", ".enO", False)
@@ -133,7 +147,9 @@ def test_a_pair_without_a_model_goes_through_a_pivot(client, engine):
     assert len(engine.submitted) == 4
 
 
-@pytest.mark.parametrize(("sent", "meant"), [("pb", "pt-BR"), ("PT_br", "pt-BR"), ("zh", "zh-Hans"), ("zt", "zh-Hant")])
+@pytest.mark.parametrize(
+    ("sent", "meant"), [("pb", "pt-BR"), ("PT_br", "pt-BR"), ("zh", "zh-Hans"), ("zt", "zh-Hant")]
+)
 def test_language_aliases(serve, sent, meant):
     client = serve(catalog=ModelCatalog([fake_model(pairs=[("en", meant)])]))
     assert ask(client, q="abc", target=sent).json()["translatedText"] == "cba"
@@ -148,22 +164,48 @@ def test_language_aliases(serve, sent, meant):
         ({"json": HELLO | {"target": "auto"}}, 400, "not supported"),
         ({"json": HELLO, "headers": {"X-Request-Timeout": "soon"}}, 400, "X-Request-Timeout"),
         ({"json": HELLO, "headers": {"X-Request-Timeout": "-1"}}, 400, "X-Request-Timeout"),
-        ({"json": HELLO | {"q": "x" * 100_001}}, 400, "request (100001) exceeds text limit (100000)"),
+        (
+            {"json": HELLO | {"q": "x" * 100_001}},
+            400,
+            "request (100001) exceeds text limit (100000)",
+        ),
         ({"json": HELLO | {"q": ["x"] * 1_001}}, 400, "request (1001) exceeds text limit (1000)"),
         ({"json": [1]}, 400, "object"),
         ({"json": "text"}, 400, "object"),
         ({"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}, 400, "JSON"),
-        ({"content": b"q=%FF", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
-        ({"content": b"\xff=1", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
         (
-            {"content": b"&a=1" * 20_000, "headers": {"content-type": "application/x-www-form-urlencoded"}},
+            {"content": b"q=%FF", "headers": {"content-type": "application/x-www-form-urlencoded"}},
+            400,
+            "UTF-8",
+        ),
+        (
+            {
+                "content": b"\xff=1",
+                "headers": {"content-type": "application/x-www-form-urlencoded"},
+            },
+            400,
+            "UTF-8",
+        ),
+        (
+            {
+                "content": b"&a=1" * 20_000,
+                "headers": {"content-type": "application/x-www-form-urlencoded"},
+            },
             400,
             "10,000",
         ),
         ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, ""),
-        ({"content": b"x", "headers": {"content-type": "multipart/form-data; boundary=y"}}, 400, ""),
+        (
+            {"content": b"x", "headers": {"content-type": "multipart/form-data; boundary=y"}},
+            400,
+            "",
+        ),
         ({"content": b"<q/>", "headers": {"content-type": "application/xml"}}, 415, "json"),
-        ({"content": b"x" * 10_000_001, "headers": {"content-type": "application/json"}}, 413, "bytes"),
+        (
+            {"content": b"x" * 10_000_001, "headers": {"content-type": "application/json"}},
+            413,
+            "bytes",
+        ),
     ],
 )
 def test_invalid_input_gets_one_sentence(client, parts, status, word):
@@ -183,7 +225,10 @@ def test_a_failed_sentence_fails_the_request_with_its_reason(client, engine):
     }
     for text, status in (("poison", 500), ("lost", 503), ("wrong", 400), ("memory", 503)):
         answer = ask(client, q=["fine", text])
-        assert (answer.status_code, answer.json()) == (status, {"error": engine.failures[text].message})
+        assert (answer.status_code, answer.json()) == (
+            status,
+            {"error": engine.failures[text].message},
+        )
     assert ask(client, q="lost").headers["retry-after"] == "1"
 
 
@@ -202,11 +247,14 @@ def test_short_requests_take_precedence_over_documents(client, engine):
 
 
 def test_the_characters_of_a_request_times_its_beam_width_are_limited(serve):
-    whole = serve(char_limit=300, beam_char_limit=400, beam_size=4)  # the default width allows the whole limit
+    # the default width allows the whole limit
+    whole = serve(char_limit=300, beam_char_limit=400, beam_size=4)
     assert ask(whole, q="a" * 300).status_code == 200
     client = serve(char_limit=300, beam_char_limit=400)
     body = {"source": "en", "target": "de"}
-    assert client.post("/translate", json=body | {"q": "a" * 100, "beam_size": 4}).status_code == 200
+    assert (
+        client.post("/translate", json=body | {"q": "a" * 100, "beam_size": 4}).status_code == 200
+    )
     assert client.post("/translate", json=body | {"q": "a" * 300}).status_code == 200
     for options in ({"beam_size": 5}, {"alternatives": 4}):
         refused = client.post("/translate", json=body | {"q": "a" * 100} | options)
@@ -231,7 +279,13 @@ def test_details_show_the_flags_of_each_sentence(client):
 
 
 def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
-    fields = {"q": "Das Haus steht", "source": "de", "target": "fr", "max_length": 3, "details": True}
+    fields = {
+        "q": "Das Haus steht",
+        "source": "de",
+        "target": "fr",
+        "max_length": 3,
+        "details": True,
+    }
     assert client.post("/translate", json=fields).json()["details"]["warnings"] == [
         "Sentence 1 (de to en): the translation ends before the sentence does.",
         "Sentence 1 (en to fr): the translation ends before the sentence does.",
@@ -256,10 +310,14 @@ def test_the_request_or_the_server_chooses_reranking(serve, server, asked, route
     answer = ask(serve(rerank=server), q="One two", details=True, **asked).json()
     [step] = answer["details"]["route"]
     assert (step["beam_size"], step["reranked"]) == route
-    assert len(answer["details"]["sentences"][0][0]["hypotheses"]) == 1 + asked.get("alternatives", 0)
+    assert len(answer["details"]["sentences"][0][0]["hypotheses"]) == 1 + asked.get(
+        "alternatives", 0
+    )
 
 
-@pytest.mark.parametrize(("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")])
+@pytest.mark.parametrize(
+    ("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")]
+)
 def test_on_flag(client, value, text):
     assert ask(client, q="One two", max_length=3, on_flag=value).json()["translatedText"] == text
 
@@ -300,7 +358,9 @@ def test_tokens_events_extend_the_translation(client):
 
 def test_events_of_a_list_have_the_index_of_the_text(client):
     found = events(client.post("/translate", json=FIELDS | {"q": ["One. Two!", "Three"]}))
-    assert sorted((data["text"], data["sentence"]) for name, data in found if name == "sentence") == [
+    assert sorted(
+        (data["text"], data["sentence"]) for name, data in found if name == "sentence"
+    ) == [
         (0, 0),
         (0, 1),
         (1, 0),
@@ -308,7 +368,9 @@ def test_events_of_a_list_have_the_index_of_the_text(client):
     assert found[-1][1]["translatedText"] == [".enO !owT", "eerhT"]
 
 
-@pytest.mark.parametrize(("fields", "status"), [({"target": "xx"}, 400), ({"q": ""}, 400), ({"q": "x" * 100_001}, 400)])
+@pytest.mark.parametrize(
+    ("fields", "status"), [({"target": "xx"}, 400), ({"q": ""}, 400), ({"q": "x" * 100_001}, 400)]
+)
 def test_an_error_before_the_first_event_has_its_status(client, fields, status):
     answer = client.post("/translate", json=FIELDS | fields)
     assert answer.status_code == status
@@ -323,7 +385,10 @@ def test_a_later_error_is_an_event(client, engine):
 
 
 def test_same_language_needs_no_sentences(client):
-    assert events(client.post("/translate", json=FIELDS | {"target": "en"}))[-1][1]["translatedText"] == TEXT
+    assert (
+        events(client.post("/translate", json=FIELDS | {"target": "en"}))[-1][1]["translatedText"]
+        == TEXT
+    )
 
 
 def test_comments_are_sent_while_no_event_comes(client, engine, monkeypatch):
@@ -337,7 +402,8 @@ def test_comments_are_sent_while_no_event_comes(client, engine, monkeypatch):
 def test_a_disconnect_cancels_the_work(serve, engine):
     client = serve()
     services = client.app.state.services
-    client.post("/translate", json=FIELDS | {"stream": False})  # the model is loaded in the loop of the client
+    # the model is loaded in the loop of the client
+    client.post("/translate", json=FIELDS | {"stream": False})
     engine.delay = 30.0
 
     async def go() -> None:

@@ -40,7 +40,9 @@ def test_word_runs_are_moved_with_their_words():
     document = read_document("a.docx", data, "fr")
     [text] = document.texts
     opened, closed = (mark[0] for mark in coded_text.MARK.findall(text))
-    made = etree.fromstring(part(document.write([f"chat {opened}rouge{closed}"]), "word/document.xml").encode())
+    made = etree.fromstring(
+        part(document.write([f"chat {opened}rouge{closed}"]), "word/document.xml").encode()
+    )
     runs = [("".join(run.itertext()), bool(run.findall(".//{*}b"))) for run in made.iter("{*}r")]
     assert runs == [("chat ", False), ("rouge", True)]
 
@@ -48,18 +50,23 @@ def test_word_runs_are_moved_with_their_words():
 def test_word_fields_notes_links_and_text_boxes_are_kept():
     data = word_body(
         '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r>'
-        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF m</w:instrText></w:r>'
-        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
-        '<w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd w:id="1"/>'
-        '<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p>'
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF '
+        "m</w:instrText></w:r>"
+        "<w:r><w:fldChar "
+        'w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar '
+        'w:fldCharType="end"/></w:r>'
+        '<w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd '
+        'w:id="1"/>'
+        "<w:r><w:footnoteReference "
+        'w:id="2"/></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p>'
         "</w:txbxContent></w:pict></w:r></w:p>"
         "<w:p><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>alone</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>"
     )
     before = etree.fromstring(part(data, "word/document.xml").encode())
     after = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
-    assert [element.tag for element in after.iter()].count("{*}p") == [element.tag for element in before.iter()].count(
-        "{*}p"
-    )
+    assert [element.tag for element in after.iter()].count("{*}p") == [
+        element.tag for element in before.iter()
+    ].count("{*}p")
     assert "".join(after.itertext()) == "SEE PAGE PAGEREF msevenTHIS LINKBOXEDALONE"
     kinds = [element.get(element.keys()[0]) for element in after.iter("{*}fldChar")]
     assert kinds == ["begin", "separate", "end"]
@@ -70,20 +77,29 @@ def test_word_fields_notes_links_and_text_boxes_are_kept():
 def test_words_in_content_controls_are_translated_and_choices_kept():
     body = (
         "<w:p><w:r><w:t>Dear </w:t></w:r>"
-        "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>customer, welcome</w:t></w:r></w:sdtContent></w:sdt>"
+        "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>customer, "
+        "welcome</w:t></w:r></w:sdtContent></w:sdt>"
         "<w:r><w:t> to </w:t></w:r>"
         "<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r></w:sdtContent></w:sdt></w:p>"
         "<w:sdt><w:sdtContent><w:p><w:r><w:t>A block</w:t></w:r></w:p></w:sdtContent></w:sdt>"
     )
     made = part(change("a.docx", word_body(body)), "word/document.xml")
-    assert "".join(re.findall("<w:t[^>]*>([^<]*)</w:t>", made)) == "DEAR CUSTOMER, WELCOME TO oneA BLOCK"
+    assert (
+        "".join(re.findall("<w:t[^>]*>([^<]*)</w:t>", made))
+        == "DEAR CUSTOMER, WELCOME TO oneA BLOCK"
+    )
     assert made.count("<w:sdt>") == 3 and "dropDownList" in made
 
 
 def field(instruction: str, words: str) -> str:
     """Returns the runs of a field."""
-    marks = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
-    return f"{marks[0]}<w:r><w:instrText> {instruction} </w:instrText></w:r>{marks[1]}{words}{marks[2]}"
+    marks = [
+        f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")
+    ]
+    return (
+        f"{marks[0]}<w:r><w:instrText> {instruction} "
+        f"</w:instrText></w:r>{marks[1]}{words}{marks[2]}"
+    )
 
 
 def run(words: str) -> str:
@@ -92,7 +108,8 @@ def run(words: str) -> str:
 
 LINK = field('HYPERLINK "http://a.b" \\o "tip"', run("my page"))
 CONTROL = (
-    '<w:sdt><w:sdtPr><w:alias w:val="x"/><w:dataBinding w:xpath="/a" w:storeItemID="{1}"/><w:text/></w:sdtPr>'
+    '<w:sdt><w:sdtPr><w:alias w:val="x"/><w:dataBinding w:xpath="/a" '
+    'w:storeItemID="{1}"/><w:text/></w:sdtPr>'
     "<w:sdtContent>%s</w:sdtContent></w:sdt>"
 )
 MARK = '<w:bookmark%s w:id="%s"/>'
@@ -113,15 +130,24 @@ MARK = '<w:bookmark%s w:id="%s"/>'
         MARK % ("Start", 1) + LINK + MARK % ("End", 1),
         field("HYPERLINK a", MARK % ("Start", 1) + run("my place") + MARK % ("End", 1)),
         '<w:commentRangeStart w:id="4"/>' + run("noted") + '<w:commentRangeEnd w:id="4"/>',
-        MARK % ("Start", 1) + run("a ") + MARK % ("Start", 2) + run("b") + MARK % ("End", 2) + MARK % ("End", 1),
+        MARK % ("Start", 1)
+        + run("a ")
+        + MARK % ("Start", 2)
+        + run("b")
+        + MARK % ("End", 2)
+        + MARK % ("End", 1),
     ],
 )
 def test_elements_around_words_stay_around_them(inner):
     """The paragraph keeps all its elements, each around the same words."""
     data = word_body(f"<w:p>{run('Before ')}{inner}{run(' and after.')}</w:p>")
     before = re.sub("<w:t[^>]*>", "<w:t>", part(data, "word/document.xml"))
-    after = re.sub("<w:t[^>]*>|(?<=</w:r>)\n", "<w:t>", part(change("a.docx", data), "word/document.xml"))
-    assert after.partition("?>\n")[2] == re.sub("(?<=<w:t>)[^<]*", lambda words: words[0].upper(), before)
+    after = re.sub(
+        "<w:t[^>]*>|(?<=</w:r>)\n", "<w:t>", part(change("a.docx", data), "word/document.xml")
+    )
+    assert after.partition("?>\n")[2] == re.sub(
+        "(?<=<w:t>)[^<]*", lambda words: words[0].upper(), before
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +161,10 @@ def test_elements_around_words_stay_around_them(inner):
     ],
 )
 def test_the_value_that_a_control_shows_is_translated_where_it_is_kept(path, kind, expected):
-    binding = f'<w:dataBinding w:prefixMappings="xmlns:n=\'urn:n\'" w:xpath="{path}" w:storeItemID="{{AB-1}}"/>'
+    binding = (
+        f'<w:dataBinding w:prefixMappings="xmlns:n=\'urn:n\'" w:xpath="{path}" '
+        f'w:storeItemID="{{AB-1}}"/>'
+    )
     control = f"<w:sdt><w:sdtPr>{binding}<w:{kind}/></w:sdtPr><w:sdtContent>{run('my value')}</w:sdtContent></w:sdt>"
     with zipfile.ZipFile(io.BytesIO(word_body(f"<w:p>{control}</w:p>"))) as entries:
         body = entries.read("word/document.xml")
@@ -149,14 +178,25 @@ def test_the_value_that_a_control_shows_is_translated_where_it_is_kept(path, kin
         "ignored:data/p.xml": '<i xmlns:d="urn:d" d:itemID="{ab-1}"/>',
     }
     made = change("a.docx", package("word/document.xml", parts))
-    assert f"<b>{expected}</b>" in part(made, "data/one.xml") and part(made, "data/two.xml") == other
+    assert (
+        f"<b>{expected}</b>" in part(made, "data/one.xml") and part(made, "data/two.xml") == other
+    )
 
 
 def test_marks_that_overlap_or_end_elsewhere_stay_at_their_place():
     overlapping = (
-        MARK % ("Start", 1) + run("one ") + MARK % ("Start", 2) + run("two ") + MARK % ("End", 1) + run("three")
+        MARK % ("Start", 1)
+        + run("one ")
+        + MARK % ("Start", 2)
+        + run("two ")
+        + MARK % ("End", 1)
+        + run("three")
     )
-    for inner in (overlapping + MARK % ("End", 2), overlapping, MARK % ("End", 7) + LINK + MARK % ("Start", 8)):
+    for inner in (
+        overlapping + MARK % ("End", 2),
+        overlapping,
+        MARK % ("End", 7) + LINK + MARK % ("Start", 8),
+    ):
         data = word_body(f"<w:p>{run('Before ')}{inner}{run(' and after.')}</w:p>")
         made = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
         source = etree.fromstring(part(data, "word/document.xml").encode())
@@ -164,7 +204,10 @@ def test_marks_that_overlap_or_end_elsewhere_stay_at_their_place():
         def places(root):
             """Returns the text before each mark."""
             return [
-                (mark.get(mark.keys()[0]), "".join(mark.xpath("preceding::*[local-name()='t']/text()")).upper())
+                (
+                    mark.get(mark.keys()[0]),
+                    "".join(mark.xpath("preceding::*[local-name()='t']/text()")).upper(),
+                )
                 for mark in root.iter("{*}bookmarkStart", "{*}bookmarkEnd")
             ]
 
@@ -172,13 +215,23 @@ def test_marks_that_overlap_or_end_elsewhere_stay_at_their_place():
 
 
 def test_the_first_line_of_a_table_of_contents_is_translated():
-    marks = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
+    marks = [
+        f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")
+    ]
     first = f"{marks[0]}<w:r><w:instrText>TOC</w:instrText></w:r>{marks[1]}{field('HYPERLINK a', run('My chapter'))}"
     made = part(
-        change("a.docx", word_body(f"<w:p>{first}</w:p><w:p>{run('More')}{marks[2]}</w:p>")), "word/document.xml"
+        change("a.docx", word_body(f"<w:p>{first}</w:p><w:p>{run('More')}{marks[2]}</w:p>")),
+        "word/document.xml",
     )
     assert re.findall("<w:t[^>]*>([^<]*)", made) == ["MY CHAPTER", "MORE"]
-    assert re.findall('fldCharType="(\\w+)"', made) == ["begin", "separate", "begin", "separate", "end", "end"]
+    assert re.findall('fldCharType="(\\w+)"', made) == [
+        "begin",
+        "separate",
+        "begin",
+        "separate",
+        "end",
+        "end",
+    ]
 
 
 def test_an_undefined_prefix_is_rejected_even_before_a_warning():
@@ -192,8 +245,10 @@ def test_the_texts_that_empty_controls_show_are_translated():
     namespace = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     parts = {
         "word/document.xml": f"<w:document {namespace}><w:body/></w:document>",
-        "glossaryDocument:word/glossary/document.xml": f"<w:glossaryDocument {namespace}><w:docParts><w:docPart><w:docPartPr>"
-        '<w:name w:val="ABC"/></w:docPartPr><w:docPartBody><w:p><w:r><w:t>Click here</w:t></w:r></w:p></w:docPartBody>'
+        "glossaryDocument:word/glossary/document.xml": "<w:glossaryDocument "
+        f"{namespace}><w:docParts><w:docPart><w:docPartPr>"
+        '<w:name w:val="ABC"/></w:docPartPr><w:docPartBody><w:p><w:r><w:t>Click '
+        "here</w:t></w:r></w:p></w:docPartBody>"
         "</w:docPart></w:docParts></w:glossaryDocument>",
     }
     made = part(change("a.docx", package("word/document.xml", parts)), "word/glossary/document.xml")
@@ -201,12 +256,18 @@ def test_the_texts_that_empty_controls_show_are_translated():
 
 
 def test_hyphens_and_hints_of_the_layout_are_no_codes():
-    run = "<w:p><w:r>{}<w:t>The co</w:t><w:softHyphen/><w:t>lor is dark</w:t><w:noBreakHyphen/><w:t>red.</w:t></w:r></w:p>"
+    run = (
+        "<w:p><w:r>{}<w:t>The co</w:t><w:softHyphen/><w:t>lor is "
+        "dark</w:t><w:noBreakHyphen/><w:t>red.</w:t></w:r></w:p>"
+    )
     document = read_document("a.docx", word_body(run.format("<w:lastRenderedPageBreak/>")), "de")
     assert document.texts == ("The color is dark\u2011red.",)
 
 
 def test_what_links_say_is_translated():
-    link = '<w:p><w:hyperlink w:anchor="a" w:tooltip="Go there"><w:r><w:t>one word</w:t></w:r></w:hyperlink></w:p>'
+    link = (
+        '<w:p><w:hyperlink w:anchor="a" w:tooltip="Go there"><w:r><w:t>one '
+        "word</w:t></w:r></w:hyperlink></w:p>"
+    )
     made = part(change("a.docx", word_body(link)), "word/document.xml")
     assert 'w:tooltip="GO THERE"' in made and ">ONE WORD<" in made

@@ -1,4 +1,5 @@
-"""Every file format: the text is translated, everything else is kept, and an untranslated file is unchanged."""
+"""Every file format: the text is translated, everything else is kept, and an untranslated file is
+unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from server.documents.formats import format_of
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
-from tests.support.texts.document_files import TEXT, book, change, open_document, part, word_file, workbook
+from tests.support.texts.document_files import (
+    TEXT,
+    book,
+    change,
+    open_document,
+    part,
+    word_file,
+    workbook,
+)
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.xlsx"])
@@ -30,8 +39,10 @@ def test_characters_that_xml_does_not_allow_are_removed(name):
 
 def test_opendocument_files_keep_spans_notes_and_line_breaks():
     data = open_document(
-        '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold<text:s text:c="3"/>words</text:span> now<text:note>'
-        "<text:note-citation>1</text:note-citation><text:note-body><text:p>The note</text:p></text:note-body></text:note> fine."
+        '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold<text:s '
+        'text:c="3"/>words</text:span> now<text:note>'
+        "<text:note-citation>1</text:note-citation><text:note-body><text:p>The "
+        "note</text:p></text:note-body></text:note> fine."
         "<text:line-break/>next</text:p><text:p/>"
     )
     made = etree.fromstring(part(change("a.odt", data), "content.xml").encode())
@@ -55,7 +66,9 @@ def test_books_keep_their_structure_and_get_the_new_language():
             (e.filename, e.compress_type) for e in before.infolist()
         ]
         assert after.read("OEBPS/cover.png") == before.read("OEBPS/cover.png")
-    assert "<dc:title>MY BOOK</dc:title><dc:language>de</dc:language>" in part(made, "OEBPS/book.opf")
+    assert "<dc:title>MY BOOK</dc:title><dc:language>de</dc:language>" in part(
+        made, "OEBPS/book.opf"
+    )
     assert "<text>CHAPTER ONE</text>" in part(made, "OEBPS/toc.ncx")
     page = part(made, "OEBPS/a page.xhtml")
     assert 'xml:lang="de" lang="de"' in page

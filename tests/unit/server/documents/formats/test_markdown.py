@@ -1,4 +1,5 @@
-"""Markdown: text is translated in place, markup stays around its words, and everything else is copied."""
+"""Markdown: text is translated in place, markup stays around its words, and everything else is
+copied."""
 
 from __future__ import annotations
 
@@ -44,14 +45,17 @@ print("code")
 
 def test_unchanged_markdown_is_identical():
     assert unchanged("a.md", PAGE.encode()).decode() == PAGE
-    assert unchanged("a.md", PAGE.replace("\n", "\r\n").encode()).decode() == PAGE.replace("\n", "\r\n")
+    assert unchanged("a.md", PAGE.replace("\n", "\r\n").encode()).decode() == PAGE.replace(
+        "\n", "\r\n"
+    )
     assert unchanged("a.md", b"a\n\x1c") == b"a\n\x1c"
 
 
 def test_only_text_changes():
     expected = PAGE
     words = (
-        "Front matter|quoted text|in two lines|one task|after a break|an image|head|cell|snake_case|kept|A *title* with"
+        "Front matter|quoted text|in two lines|one task|after a break|an "
+        "image|head|cell|snake_case|kept|A *title* with"
     )
     for text in (
         *words.split("|"),
@@ -60,7 +64,9 @@ def test_only_text_changes():
         "which is wrapped\nover two lines with a [ref]",
         "An <b>HTML</b> block",
     ):
-        expected = expected.replace(text, text.upper().replace("<B>", "<b>").replace("</B>", "</b>"))
+        expected = expected.replace(
+            text, text.upper().replace("<B>", "<b>").replace("</B>", "</b>")
+        )
     expected = expected.replace("</b> BLOCK", "</b> BLOCK").replace("&lt;b&gt;", "&lt;B&gt;")
     assert change("a.md", PAGE.encode()).decode() == expected
 
@@ -124,7 +130,9 @@ def test_line_ends_are_kept(line_end):
 
 def test_a_sentence_has_its_code():
     [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
-    assert [passage.text for passage in tagged_of(text, "coded").passages()] == ["Run the a*b now and ."]
+    assert [passage.text for passage in tagged_of(text, "coded").passages()] == [
+        "Run the a*b now and ."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +144,9 @@ def test_a_sentence_has_its_code():
         ("Some text with\n**strong words** in it.", ["Some text with strong words in it."]),
     ],
 )
-def test_pictures_that_are_links_and_lines_of_strong_words_are_no_part_of_a_sentence(source, passages):
+def test_pictures_that_are_links_and_lines_of_strong_words_are_no_part_of_a_sentence(
+    source, passages
+):
     [text] = read_document("a.md", source.encode(), "de").texts
     assert [passage.text for passage in tagged_of(text, "coded").passages()] == passages
 
@@ -183,14 +193,18 @@ def test_modules_components_and_definitions_are_kept():
         if line.startswith(("import", "export", "<Tabs", "</Tabs", "  One", "}")):
             assert line in written
     assert {"[^1]: THE FIRST NOTE.", "[^two]: THE SECOND NOTE."} <= set(written)
-    assert {'[ref]: https://example.com "A TITLE"', "[other]: <a b> 'ANOTHER TITLE'"} <= set(written)
+    assert {'[ref]: https://example.com "A TITLE"', "[other]: <a b> 'ANOTHER TITLE'"} <= set(
+        written
+    )
     assert '  <Tab value="npm">INSTALL IT WITH `npm`.</Tab>' in written
     assert "A WORD <Badge>NEW</Badge> WITHIN A TEXT" in written
 
 
 @pytest.mark.parametrize("label", ["**{}:**", "**{}**:", "__{}:__"])
 def test_lines_that_begin_with_a_label_are_texts_of_their_own(label):
-    page = "".join(f"{label.format(name)} some text\n" for name in ("Name", "Place of birth", "Age"))
+    page = "".join(
+        f"{label.format(name)} some text\n" for name in ("Name", "Place of birth", "Age")
+    )
     document = read_document("a.md", page.encode(), "de")
     assert len(tagged_of(document.texts[0], "coded").passages()) == 3
     assert document.write(document.texts).decode() == page
@@ -258,7 +272,8 @@ def test_every_paragraph_is_translated(given):
         'One {{< icon name="a" label="the icon" >}} two',
         '{% include figure alt="the picture" %}',
         '```\n<img alt="x">\n[a](b "c")\n```',
-        "---\ntitle: the page\ndate: 2020-01-01\ndescription: >-\n  the words\ntags: [tho]\n---\n# One",
+        "---\ntitle: the page\ndate: 2020-01-01\ndescription: >-\n  the words\ntags: [tho]\n---\n# "
+        "One",
         '---\nhero:\n  tagline: "the \\"one\\""\n  name: x\n---\none',
         "---\ntitle: 'tho\nx\n---\none",
         '+++\ntitle = "the \\"page\\""\nkind = "x"\n[params]\ndescription = \'the words\'\n+++\none',
@@ -268,19 +283,26 @@ def test_every_paragraph_is_translated(given):
 def test_labels_in_markup_are_translated(given, line_end):
     given = given.replace("\n", line_end)
     assert unchanged("a.mdx", given.encode()).decode() == given
-    made = change("a.mdx", given.encode(), lambda text: text.replace("the", "THE").replace("x", "y")).decode()
+    made = change(
+        "a.mdx", given.encode(), lambda text: text.replace("the", "THE").replace("x", "y")
+    ).decode()
     assert made.replace("y", "x").split() == given.replace("the", "THE").split()
     assert '"x"' not in given or '"x"' in made
 
 
-@pytest.mark.parametrize("new", ["x", "L'\u00e9t\u00e9 (l'\"ann\u00e9e\") & <b> \\", "# a\n\n- b", "](b) [c](d"])
 @pytest.mark.parametrize(
-    "given", ['[a](/u "{}")', "![a](/u '{}')", "[a](/u ({}))", '<img alt="{}"> a', "a\n\n[b]: /u '{}'"]
+    "new", ["x", "L'\u00e9t\u00e9 (l'\"ann\u00e9e\") & <b> \\", "# a\n\n- b", "](b) [c](d"]
+)
+@pytest.mark.parametrize(
+    "given",
+    ['[a](/u "{}")', "![a](/u '{}')", "[a](/u ({}))", '<img alt="{}"> a', "a\n\n[b]: /u '{}'"],
 )
 def test_a_label_becomes_no_other_markup(given, new):
     page = given.format("the title") + "\n\nlast\n"
     document = read_document("a.md", page.encode(), "de")
-    made = document.write([new if text == "the title" else text for text in document.texts]).decode()
+    made = document.write(
+        [new if text == "the title" else text for text in document.texts]
+    ).decode()
     assert kinds(made) == kinds(page)
     titles = [*re.findall(r'title="([^"]*)"|alt="([^"]*)"', MarkdownIt().render(made))]
     assert " ".join(new.split()) in [html.unescape(a or b) for a, b in titles] or "[b]" in given

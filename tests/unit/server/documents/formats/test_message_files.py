@@ -70,14 +70,19 @@ def test_gettext_messages_get_a_translation():
     assert catalog.metadata["Language"] == "de"
     entries = {entry.msgid: entry for entry in catalog}
     assert entries["Hello there"].msgstr == "HELLO THERE"
-    assert (entries["Open %s\n"].msgstr, entries["Open %s\n"].flags) == ("OPEN %S\n", ["python-format"])
+    assert (entries["Open %s\n"].msgstr, entries["Open %s\n"].flags) == (
+        "OPEN %S\n",
+        ["python-format"],
+    )
     assert entries["One file"].msgstr_plural == {0: "ONE FILE", 1: "MANY FILES"}
     assert entries["Done"].msgstr == "Fertig"
     assert len(catalog.obsolete_entries()) == 1
 
 
 def test_a_template_gets_a_plural_rule():
-    made = read_document("a.pot", PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', "").encode(), "ja")
+    made = read_document(
+        "a.pot", PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', "").encode(), "ja"
+    )
     catalog = polib.pofile(made.write(made.texts).decode())
     assert catalog.metadata["Plural-Forms"] == "nplurals=1; plural=0;"
     assert next(entry for entry in catalog if entry.msgid_plural).msgstr_plural == {0: "Many files"}
@@ -86,7 +91,9 @@ def test_a_template_gets_a_plural_rule():
 def test_the_fields_that_xgettext_leaves_open_are_filled_in():
     template = PO.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
     template = template.replace("charset=UTF-8", "charset=CHARSET")
-    made = read_document("a.pot", template.encode(), "de").write(["Grüße", "%s öffnen\n", "Datei", "Dateien"])
+    made = read_document("a.pot", template.encode(), "de").write(
+        ["Grüße", "%s öffnen\n", "Datei", "Dateien"]
+    )
     catalog = polib.pofile(made.decode())
     assert catalog.metadata["Plural-Forms"] == "nplurals=2; plural=(n != 1);"
     assert catalog.metadata["Content-Type"] == "text/plain; charset=UTF-8"
@@ -104,7 +111,10 @@ def test_a_damaged_catalog_is_rejected_and_no_file_is_opened(content):
 def test_json_strings_are_translated_in_place():
     made = change("a.json", JSON.encode()).decode()
     expected = (
-        JSON.replace("Hello", "HELLO").replace("you", "YOU").replace("one thing", "ONE THING").replace("two", "TWO")
+        JSON.replace("Hello", "HELLO")
+        .replace("you", "YOU")
+        .replace("one thing", "ONE THING")
+        .replace("two", "TWO")
     )
     assert made == expected
     assert json.loads(made)["nested"]["list"] == ["ONE THING", "TWO", True, None]
@@ -112,11 +122,16 @@ def test_json_strings_are_translated_in_place():
 
 def test_metadata_of_messages_is_kept():
     extension = (
-        '{"a": {"message": "Hello $x$", "description": "For people", "placeholders": {"x": {"content": "text"}}}}'
+        '{"a": {"message": "Hello $x$", "description": "For people", "placeholders": {"x": '
+        '{"content": "text"}}}}'
     )
-    assert change("a.json", extension.encode()).decode() == extension.replace("Hello $x$", "HELLO $X$")
+    assert change("a.json", extension.encode()).decode() == extension.replace(
+        "Hello $x$", "HELLO $X$"
+    )
     arb = '{"@@locale": "en", "hello": "Hello", "@hello": {"description": "Words"}}'
-    assert change("a.arb", arb.encode()).decode() == arb.replace('"Hello"', '"HELLO"').replace('"en"', '"de"')
+    assert change("a.arb", arb.encode()).decode() == arb.replace('"Hello"', '"HELLO"').replace(
+        '"en"', '"de"'
+    )
 
 
 def test_escapes_of_json_are_kept():
@@ -132,7 +147,10 @@ def test_escapes_of_json_are_kept():
             (f"{key}:\n  greeting: Hello there\n", {key: {"greeting": "HELLO THERE"}})
             for key in ("app", "faq", "title")
         ],
-        *[(f"{key}:\n  greeting: Hello\n", {"de": {"greeting": "HELLO"}}) for key in ("en", "pt-BR", "en_US")],
+        *[
+            (f"{key}:\n  greeting: Hello\n", {"de": {"greeting": "HELLO"}})
+            for key in ("en", "pt-BR", "en_US")
+        ],
         ("id: Hello there\n", {"id": "HELLO THERE"}),
     ],
 )
@@ -143,17 +161,32 @@ def test_a_single_yaml_key_becomes_the_target_if_it_is_a_language(source, transl
 def test_yaml_strings_are_translated_in_place():
     made = change("a.yml", YAML.encode())
     values = yaml.safe_load(made)["de"]
-    assert [values[key] for key in ("greeting", "quoted", "single")] == ["HELLO THERE", "LINE\nNEXT", "IT'S HERE"]
+    assert [values[key] for key in ("greeting", "quoted", "single")] == [
+        "HELLO THERE",
+        "LINE\nNEXT",
+        "IT'S HERE",
+    ]
     assert (values[True], values["number"], values["folded"]) == (True, 12, "SOME FOLDED TEXT")
     assert values["literal"] == "FIRST LINE\n  INDENTED\n\nSECOND\n"
     assert values["list"] == ["ONE THING", "TWO", "THREE THINGS", "THREE THINGS"]
-    assert made.decode().startswith('# comment\nde:\n  greeting: HELLO THERE   # another\n  "quoted": ')
+    assert made.decode().startswith(
+        '# comment\nde:\n  greeting: HELLO THERE   # another\n  "quoted": '
+    )
     assert unchanged("a.yml", YAML.encode()).decode() == YAML.replace("en:\n", "en:\n")
 
 
-@pytest.mark.parametrize("new", ["a: b", "# x", "- y", "yes", "12", "", "'", "é: {x}", "x\ny", "tab\tz", "@a", "null"])
 @pytest.mark.parametrize(
-    "source", ["a: plain words", "a: 'single words'", 'a: "double words"', "a: |\n  some words\n", "[some words, b]"]
+    "new", ["a: b", "# x", "- y", "yes", "12", "", "'", "é: {x}", "x\ny", "tab\tz", "@a", "null"]
+)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a: plain words",
+        "a: 'single words'",
+        'a: "double words"',
+        "a: |\n  some words\n",
+        "[some words, b]",
+    ],
 )
 def test_any_translation_is_valid_yaml(new, source):
     document = read_document("a.yml", source.encode(), "de")
@@ -163,7 +196,9 @@ def test_any_translation_is_valid_yaml(new, source):
 
 
 def test_aliases_do_not_multiply_work():
-    lines = ["a0: &a0 [text]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40)]
+    lines = ["a0: &a0 [text]"] + [
+        f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40)
+    ]
     document = read_document("a.yml", "\n".join(lines).encode(), "de")
     assert document.texts == ("text",)
 
@@ -225,7 +260,9 @@ def test_only_the_lines_of_translations_change(name, line_end):
     assert all(line in rest for line in kept)  # all others are there, in their order
     entries = {entry.msgid: entry for entry in polib.pofile(made)}
     assert entries["Save %s"].msgstr == "SAVE %S" and entries["Save %s"].flags == ["c-format"]
-    assert entries["The first part of a message that is wrapped as nobody else does."].msgstr.startswith("THE FIRST")
+    assert entries[
+        "The first part of a message that is wrapped as nobody else does."
+    ].msgstr.startswith("THE FIRST")
     assert entries["%d file"].msgstr_plural == {0: "%D FILE", 1: "%D FILES"}
     assert polib.pofile(made).metadata["Language"] == "de"
 
@@ -239,7 +276,9 @@ def test_only_the_lines_of_translations_change(name, line_end):
         'msgctxt "menu"\nmsgid ""\nmsgstr ""',
     ],
 )
-@pytest.mark.parametrize("after", ["", "\n", '\n\nmsgid "one"\nmsgid_plural "two"\nmsgstr[0] ""\nmsgstr[1] ""'])
+@pytest.mark.parametrize(
+    "after", ["", "\n", '\n\nmsgid "one"\nmsgid_plural "two"\nmsgstr[0] ""\nmsgstr[1] ""']
+)
 def test_a_catalog_has_one_header(header, after):
     document = read_document("a.po", (header + after).encode(), "fr")
     catalog = polib.pofile("\n" + document.write(document.texts).decode())
@@ -262,7 +301,9 @@ def test_a_catalog_has_one_header(header, after):
 def test_the_mark_of_an_access_key_is_no_text(label, text, translated, written):
     document = read_document("a.po", f'msgid "{label}"\nmsgstr ""\n'.encode(), "de")
     assert document.texts == (text,)
-    assert [entry.msgstr for entry in polib.pofile(document.write([translated]).decode())] == [written]
+    assert [entry.msgstr for entry in polib.pofile(document.write([translated]).decode())] == [
+        written
+    ]
 
 
 COMMENTED = """{
@@ -278,7 +319,9 @@ def test_comments_of_json_are_kept_where_the_name_says_so():
     document = read_document("a.jsonc", COMMENTED.encode(), "de")
     assert document.texts == ("Hello there", "a /* b */ c", "one thing", "two things")
     assert document.write(document.texts).decode() == COMMENTED
-    assert document.write([text.upper() for text in document.texts]).decode().count("//") == COMMENTED.count("//")
+    assert document.write([text.upper() for text in document.texts]).decode().count(
+        "//"
+    ) == COMMENTED.count("//")
     with pytest.raises(InvalidRequest, match=r"line 2.*\.jsonc"):
         read_document("a.json", COMMENTED.encode(), "de")
     with pytest.raises(InvalidRequest, match=r"line 1\.$"):
@@ -310,7 +353,9 @@ def test_comments_are_found_in_linear_time(piece):
 )
 def test_yaml_of_version_1_2(text, found):
     document = read_document("a.yaml", text.encode(), "de")
-    assert [each for each in document.texts if each in found] == [each for each in found if each in document.texts]
+    assert [each for each in document.texts if each in found] == [
+        each for each in found if each in document.texts
+    ]
     assert document.write(document.texts).decode() == text
     assert "\ue000" not in document.write([each.upper() for each in document.texts]).decode()
 
@@ -335,10 +380,13 @@ def test_access_keys_of_labels_are_set_again(label: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["word " * 40, "word " * 14 + "w", "a\nb " * 3 + "word " * 30, "x" * 200, 'say "a\\b" ' * 12]
+    "text",
+    ["word " * 40, "word " * 14 + "w", "a\nb " * 3 + "word " * 30, "x" * 200, 'say "a\\b" ' * 12],
 )
 def test_a_catalog_keeps_the_width_of_its_lines(text):
-    given = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "a b"\nmsgstr ""\n'
+    given = (
+        b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "a b"\nmsgstr ""\n'
+    )
     made = read_document("a.po", given, "de").write([text]).decode()
     assert polib.pofile(made)[0].msgstr == text.strip("\n")
     for line in made.splitlines():
@@ -347,7 +395,22 @@ def test_a_catalog_keeps_the_width_of_its_lines(text):
 
 @pytest.mark.parametrize("place", ["a: {}", "- {}", "a: [{}, b]", "a: {{b: {}}}"])
 @pytest.mark.parametrize(
-    "new", ["Hallo %{name}, du", "a: b", "a #b", "ja", "no", "5", "- x", "a:b", "a?", "?a", "x [y]", ":a", "[a"]
+    "new",
+    [
+        "Hallo %{name}, du",
+        "a: b",
+        "a #b",
+        "ja",
+        "no",
+        "5",
+        "- x",
+        "a:b",
+        "a?",
+        "?a",
+        "x [y]",
+        ":a",
+        "[a",
+    ],
 )
 def test_a_translation_without_quotes_is_a_string(place, new):
     given = place.format("Some words")
@@ -355,7 +418,9 @@ def test_a_translation_without_quotes_is_a_string(place, new):
         [new, *read_document("a.yml", given.encode(), "de").texts[1:]]
     )
     expected = yaml.safe_load(given.replace("Some words", "x"))
-    assert yaml.safe_load(made) == yaml.safe_load(json.dumps(expected).replace('"x"', json.dumps(new)))
+    assert yaml.safe_load(made) == yaml.safe_load(
+        json.dumps(expected).replace('"x"', json.dumps(new))
+    )
     if new == "Hallo %{name}, du" and "{b" not in place and "[" not in place:
         assert made.decode() == given.replace("Some words", new)
 

@@ -1,4 +1,5 @@
-"""Plain text: hard-wrapped lines are translated as sentences and wrapped again, and the encoding is kept."""
+"""Plain text: hard-wrapped lines are translated as sentences and wrapped again, and the encoding is
+kept."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ And leaves the world to darkness and to me.
 
 
 def texts(content: str) -> list[str]:
-    return [line for text in read_document("a.txt", content.encode(), "de").texts for line in text.split("\n")]
+    return [
+        line
+        for text in read_document("a.txt", content.encode(), "de").texts
+        for line in text.split("\n")
+    ]
 
 
 def changed(content: str, how=lambda text: text.replace("a", "aa")) -> str:
@@ -68,17 +73,25 @@ def test_wrapped_lines_are_one_text(content, expected):
     "content",
     [
         VERSE,
-        "One line that is long enough to be a paragraph.\nAnother sentence that has a line of its own.\n",
+        "One line that is long enough to be a paragraph.\nAnother sentence that has a line of its "
+        "own.\n",
         "Milk and butter\nbread and cheese\napples\n",
-        "# A heading that is as long as the lines of wrapped text\nand a line that begins with a small letter.\n",
-        "Name of the article that is for sale   12.50\nname of another article that is there   3.00\n",
-        "> this is what somebody else has written before in a\n> message that is cited here, line by line.\n",
-        "Dear Sir or Madam at the other end of this long line,\n\nthe second paragraph begins with a small letter\n",
-        "this is one line of the list of the things we need\n1. and this is an item with a number before it.\n",
+        "# A heading that is as long as the lines of wrapped text\nand a line that begins with a "
+        "small letter.\n",
+        "Name of the article that is for sale   12.50\nname of another article that is there   "
+        "3.00\n",
+        "> this is what somebody else has written before in a\n> message that is cited here, line "
+        "by line.\n",
+        "Dear Sir or Madam at the other end of this long line,\n\nthe second paragraph begins with "
+        "a small letter\n",
+        "this is one line of the list of the things we need\n1. and this is an item with a number "
+        "before it.\n",
     ],
 )
 def test_other_lines_stay(content):
-    assert [text for text in texts(content) if text] == [line for line in content.split("\n") if line]
+    assert [text for text in texts(content) if text] == [
+        line for line in content.split("\n") if line
+    ]
 
 
 def test_the_translation_is_wrapped_at_the_same_width():
@@ -125,11 +138,15 @@ def test_long_texts_are_split_at_line_ends():
 def test_other_encodings_are_recognized(encoding):
     text = "Das M\u00e4dchen h\u00f6rt die Musik in der Stra\u00dfe.\n"
     changed = text.replace("Musik", "\u00dcbung")
-    assert change("a.txt", text.encode(encoding), lambda _: changed.strip()) == changed.encode(encoding)
+    assert change("a.txt", text.encode(encoding), lambda _: changed.strip()) == changed.encode(
+        encoding
+    )
 
 
 CUE = "00:00:01.000 --> 00:00:02.000\n{}\n"
-CATALOG = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "{}"\nmsgstr ""\n'
+CATALOG = (
+    'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "{}"\nmsgstr ""\n'
+)
 FRAMES = {
     "a.txt": "{}\n",
     "a.srt": "1\n" + CUE,
@@ -144,7 +161,9 @@ FRAMES = {
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16", "utf-32"])
 def test_files_of_every_encoding_take_a_translation_in_another_script(name, encoding):
     given = FRAMES[name].format("Das Mädchen hört die Musik.").encode(encoding)
-    made = change(name, given, lambda _: "Музыка").decode("utf-8" if encoding == "cp1252" else encoding)
+    made = change(name, given, lambda _: "Музыка").decode(
+        "utf-8" if encoding == "cp1252" else encoding
+    )
     assert "Музыка" in made and "&#" not in made
     assert ("charset=UTF-8" in made) == (name == "a.po" and encoding == "cp1252")
 
@@ -174,4 +193,6 @@ def test_older_encodings_are_told_apart_by_the_letters_of_languages(sentence, en
         given = f"It is old.\n\n{sentence}\n".encode(encoding)
         document = read_document("a.txt", given, "de")
         assert sentence in "\n".join(document.texts), encoding
-        assert document.write([text.replace("old", "alt") for text in document.texts]) == given.replace(b"old", b"alt")
+        assert document.write(
+            [text.replace("old", "alt") for text in document.texts]
+        ) == given.replace(b"old", b"alt")

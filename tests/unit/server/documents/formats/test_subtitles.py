@@ -19,21 +19,35 @@ def test_subtitles_keep_everything_except_the_text():
     for words in ("Hello there", "Tom & Jerry", "Yes", "No ", "way"):
         expected = expected.replace(words, words.upper())
     assert change("a.srt", SRT.encode()).decode() == expected
-    assert change("a.vtt", VTT.encode()).decode() == VTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; <00:01.500>BYE")
+    assert change("a.vtt", VTT.encode()).decode() == VTT.replace(
+        "Hi &amp; <00:01.500>bye", "HI &amp; <00:01.500>BYE"
+    )
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_line_ends_are_kept(name, line_end):
-    lines = ["WEBVTT"] * (name == "a.vtt") + ["", "1", "00:00:01.000 --> 00:00:02.000", "Hello,", "you", "", ""]
-    data = line_end.join([*lines, "00:00:03.000 --> 00:00:04.000", "Bye"] + ["", "NOTE me"] * (name == "a.vtt"))
+    lines = ["WEBVTT"] * (name == "a.vtt") + [
+        "",
+        "1",
+        "00:00:01.000 --> 00:00:02.000",
+        "Hello,",
+        "you",
+        "",
+        "",
+    ]
+    data = line_end.join(
+        [*lines, "00:00:03.000 --> 00:00:04.000", "Bye"] + ["", "NOTE me"] * (name == "a.vtt")
+    )
     assert read_document(name, data.encode(), "de").texts == ("Hello, you", "Bye")
     expected = data.replace("Hello", "HELLO").replace("you", "YOU").replace("Bye", "BYE")
     assert change(name, data.encode()).decode() == expected
 
 
 def test_times_of_words_stay_in_order():
-    cue = "WEBVTT\n\n00:01.000 --> 00:04.000\n<00:01.000><c>Never</c> <00:02.000>give <00:03.500>up\n"
+    cue = (
+        "WEBVTT\n\n00:01.000 --> 00:04.000\n<00:01.000><c>Never</c> <00:02.000>give <00:03.500>up\n"
+    )
     document = read_document("a.vtt", cue.encode(), "de")
     assert document.write(document.texts).decode() == cue
     [text] = document.texts
@@ -63,11 +77,15 @@ def test_a_dash_within_a_subtitle_does_not_begin_a_line(dash):
 
 def test_cues_of_one_sentence_are_translated_together():
     cues = ["I think that the old house", "near the river is", "very beautiful.", "Yes."]
-    data = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n{cue}\n\n" for i, cue in enumerate(cues)).encode()
+    data = "".join(
+        f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n{cue}\n\n" for i, cue in enumerate(cues)
+    ).encode()
     document = read_document("a.srt", data, "de")
     assert document.texts == (" ".join(cues[:3]), "Yes.")
     assert document.write(document.texts) == data
-    made = document.write(["Ich denke, dass das alte Haus am Fluss sehr schön ist.", "Ja."]).decode()
+    made = document.write(
+        ["Ich denke, dass das alte Haus am Fluss sehr schön ist.", "Ja."]
+    ).decode()
     lines = [line for line in made.split("\n") if line and not line[0].isdigit()]
     assert (len(lines), lines[3]) == (4, "Ja.")
     assert " ".join(lines[:3]) == "Ich denke, dass das alte Haus am Fluss sehr schön ist."
@@ -94,7 +112,14 @@ def test_generated_subtitles_keep_all_but_their_text(name, seed):
         parts.append(f"00:00:{number:02d}.000 --> 00:00:{number:02d}.900{settings}")
         for _ in range(rng.randrange(4)):
             line = rng.choice(
-                ["Hello there, Bob.", "<i>How are you?</i>", "It is 10 --> 12.", "Yes.", "♪ La la ♪", "{\\an8}Up!"]
+                [
+                    "Hello there, Bob.",
+                    "<i>How are you?</i>",
+                    "It is 10 --> 12.",
+                    "Yes.",
+                    "♪ La la ♪",
+                    "{\\an8}Up!",
+                ]
             )
             parts.append(line)
             texts.append(line)
@@ -106,8 +131,16 @@ def test_generated_subtitles_keep_all_but_their_text(name, seed):
         assert written == source
         assert "-->" not in re.sub(r"10 --(?:>|&gt;) 12", "", " ".join(found))
         _, shouted = cues_written(source, name, str.upper)
-        kept = [line for line in source.split(line_end) if TIMES.match(line) or not line or line.isdigit()]
-        assert kept == [line for line in shouted.split(line_end) if TIMES.match(line) or not line or line.isdigit()]
+        kept = [
+            line
+            for line in source.split(line_end)
+            if TIMES.match(line) or not line or line.isdigit()
+        ]
+        assert kept == [
+            line
+            for line in shouted.split(line_end)
+            if TIMES.match(line) or not line or line.isdigit()
+        ]
         assert ("AFTER AN EMPTY LINE." in shouted) == ("After an empty line." in source)
 
 
@@ -124,12 +157,19 @@ def test_generated_subtitles_keep_all_but_their_text(name, seed):
 def test_a_line_ends_with_its_sentence(lines, texts):
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = read_document("a.srt", (head + "\n".join(lines) + "\n").encode(), "de")
-    assert [MARK.sub("", text) for text in document.texts] == [re.sub("<[^<>]*>", "", text) for text in texts]
-    made = document.write(["Ein ganz langer Text davor. " + text for text in texts]).decode().removeprefix(head)
+    assert [MARK.sub("", text) for text in document.texts] == [
+        re.sub("<[^<>]*>", "", text) for text in texts
+    ]
+    made = (
+        document.write(["Ein ganz langer Text davor. " + text for text in texts])
+        .decode()
+        .removeprefix(head)
+    )
     assert len(made.splitlines()) == len(lines)
     if len(texts) == len(lines):
         assert made.splitlines() == [
-            line.replace(text, "Ein ganz langer Text davor. " + text) for line, text in zip(lines, texts, strict=True)
+            line.replace(text, "Ein ganz langer Text davor. " + text)
+            for line, text in zip(lines, texts, strict=True)
         ]
 
 
@@ -143,17 +183,30 @@ def test_a_sound_is_a_text_of_its_own(name, sound):
     first, second = tagged_of(text, "coded").passages()
     assert (first.text, second.text) == (sound.removeprefix("<i>"), "That is funny!")
     assert document.write(document.texts).decode() == f"{head}{sound} That is\nfunny!{end}\n"
-    made = document.write([text.lower().replace("that is funny", "Das ist lustig")]).decode().removeprefix(head)
+    made = (
+        document.write([text.lower().replace("that is funny", "Das ist lustig")])
+        .decode()
+        .removeprefix(head)
+    )
     assert made.replace("\n", " ") == f"{sound.lower()} Das ist lustig!{end} "
     for text in ("(Laughs) That is funny!", "(LAUGHS)", "Yes (NO) Maybe"):
-        assert not tagged_of(read_document(name, f"{head}{text}\n".encode(), "de").texts[0], "coded").codes
+        assert not tagged_of(
+            read_document(name, f"{head}{text}\n".encode(), "de").texts[0], "coded"
+        ).codes
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 @pytest.mark.parametrize("first", ["(SIGHS)", "<i>[A door opens]</i>", "♪ La la ♪", "Is it hot"])
 @pytest.mark.parametrize(
     "second",
-    ["♪ Happy birthday ♪", "(Music plays)", "<v Anna>I am glad", "<v.loud Bob>No", "&gt;&gt; Thank you", "MARY: Hello"],
+    [
+        "♪ Happy birthday ♪",
+        "(Music plays)",
+        "<v Anna>I am glad",
+        "<v.loud Bob>No",
+        "&gt;&gt; Thank you",
+        "MARY: Hello",
+    ],
 )
 def test_voices_sounds_and_songs_keep_their_lines(name, first, second):
     head = "WEBVTT\n\n" * (name == "a.vtt") + "00:00:01.000 --> 00:00:02.000\n"
@@ -165,7 +218,8 @@ def test_voices_sounds_and_songs_keep_their_lines(name, first, second):
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 @pytest.mark.parametrize(
-    "text", ["", "\n", "WEBVTT", "00:01.000 --> 00:02.000", "1\n00:00:01,000 --> 00:00:02,000\n\n\nText\n"]
+    "text",
+    ["", "\n", "WEBVTT", "00:01.000 --> 00:02.000", "1\n00:00:01,000 --> 00:00:02,000\n\n\nText\n"],
 )
 def test_files_with_little_in_them(name, text):
     document = read_document(name, text.encode(), "de")
@@ -175,4 +229,6 @@ def test_files_with_little_in_them(name, text):
 @pytest.mark.parametrize("space", ["\xa0", "&nbsp;"])
 def test_spaces_without_a_break_are_written_as_they_were(space):
     given = f"WEBVTT\n\n00:01.000 --> 00:02.000\nIl a dit{space}: bon\n"
-    assert change("a.vtt", given.encode()).decode() == given.replace("Il a dit", "IL A DIT").replace("bon", "BON")
+    assert change("a.vtt", given.encode()).decode() == given.replace(
+        "Il a dit", "IL A DIT"
+    ).replace("bon", "BON")

@@ -1,4 +1,5 @@
-"""XLIFF: every source without a translation gets a target, with its inline codes around or between the same words."""
+"""XLIFF: every source without a translation gets a target, with its inline codes around or between
+the same words."""
 
 from __future__ import annotations
 
@@ -34,9 +35,15 @@ def test_version_1():
     expected = XLIFF_1
     for before, after in (
         ('datatype="plaintext"', 'datatype="plaintext" target-language="de"'),
-        ("world</source>", 'world</source><target>HELLO <g id="1">BIG</g> <x id="2"/>WORLD</target>'),
+        (
+            "world</source>",
+            'world</source><target>HELLO <g id="1">BIG</g> <x id="2"/>WORLD</target>',
+        ),
         ('"new">x<x id="1"/></target>', '"needs-review-translation">NEW WORDS</target>'),
-        ("here</source>", 'here</source><target>A &lt;B&gt; AND <mrk mtype="protected">Acme</mrk> HERE</target>'),
+        (
+            "here</source>",
+            'here</source><target>A &lt;B&gt; AND <mrk mtype="protected">Acme</mrk> HERE</target>',
+        ),
     ):
         expected = expected.replace(before, after)
     assert change("a.xlf", XLIFF_1.encode()).decode() == expected
@@ -44,7 +51,9 @@ def test_version_1():
 
 def test_version_2():
     made = change("a.xliff", XLIFF_2.encode()).decode()
-    expected = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('"initial"', '"translated"')
+    expected = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace(
+        '"initial"', '"translated"'
+    )
     target = '<target>CLICK <pc id="1">THIS<ph id="2"/></pc> NOW</target>'
     assert made == expected.replace("now</source>", f"now</source>{target}")
 
@@ -62,8 +71,16 @@ SEGMENT = '<mrk mtype="seg" mid="%s">%s</mrk>'
             '<target><g id="1">{1:ONE.} {2:<x id="2"/>TWO.}</g></target>',
         ),
         ("{1:One.} {2:12}", "<target/>", "<target>{1:ONE.} {2:12}</target>"),
-        ("{1:One.} {2:Two.}", "<target>{1:Eins.} {2:}</target>", "<target>{1:Eins.} {2:TWO.}</target>"),
-        ("{1:One.} {2:Two.}", "<target>{1:Eins.} {2:Zwei.}</target>", "<target>{1:Eins.} {2:Zwei.}</target>"),
+        (
+            "{1:One.} {2:Two.}",
+            "<target>{1:Eins.} {2:}</target>",
+            "<target>{1:Eins.} {2:TWO.}</target>",
+        ),
+        (
+            "{1:One.} {2:Two.}",
+            "<target>{1:Eins.} {2:Zwei.}</target>",
+            "<target>{1:Eins.} {2:Zwei.}</target>",
+        ),
         (
             "{1:One.}",
             '<target state="new">{1:One.}</target>',
@@ -83,7 +100,9 @@ def test_segments_of_a_source_are_segments_of_the_target(segments, target, expec
     assert made.partition("</seg-source>")[2].partition("</trans-unit>")[0] == written(expected)
 
 
-@pytest.mark.parametrize("content", ["<xliff/>", "<x", '<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'])
+@pytest.mark.parametrize(
+    "content", ["<xliff/>", "<x", '<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>']
+)
 def test_other_files_are_rejected(content):
     with pytest.raises(InvalidRequest):
         read_document("a.xlf", content.encode(), "de")
@@ -97,16 +116,26 @@ def test_every_version_and_files_without_a_namespace(namespace):
     given = f' xmlns="urn:oasis:names:tc:xliff:document:{namespace}"' if namespace else ""
     made = change("a.xlf", source.replace(named, given).encode()).decode()
     assert (
-        made.replace(given, named, 1) == change("a.xlf", source.encode()).decode() if given else "<target>HELLO" in made
+        made.replace(given, named, 1) == change("a.xlf", source.encode()).decode()
+        if given
+        else "<target>HELLO" in made
     )
 
 
 @pytest.mark.parametrize(
     ("unit", "state", "translated"),
-    [("", "", True), ("", ' state="translated"', False), (' approved="yes"', "", False), ("", ' state="new"', True)],
+    [
+        ("", "", True),
+        ("", ' state="translated"', False),
+        (' approved="yes"', "", False),
+        ("", ' state="new"', True),
+    ],
 )
 def test_a_target_that_repeats_its_source_is_translated(unit, state, translated):
-    text = f"<trans-unit{unit}><source>Save all <g id='1'>now</g></source><target{state}>Save  all now</target></trans-unit>"
+    text = (
+        f"<trans-unit{unit}><source>Save all <g id='1'>now</g></source><target{state}>Save  all "
+        "now</target></trans-unit>"
+    )
     head = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file><body>'
     made = change("a.xlf", f"{head}{text}</body></file></xliff>".encode()).decode()
     assert ("SAVE ALL" in made) == translated
@@ -116,13 +145,17 @@ def test_a_target_that_repeats_its_source_is_translated(unit, state, translated)
     "head",
     [
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- <xliff -->\n',
-        '<!DOCTYPE xliff PUBLIC "-//XLIFF//DTD XLIFF//EN" "http://www.oasis-open.org/committees/xliff/documents/xliff.dtd">\n',
+        '<!DOCTYPE xliff PUBLIC "-//XLIFF//DTD XLIFF//EN" '
+        '"http://www.oasis-open.org/committees/xliff/documents/xliff.dtd">\n',
     ],
 )
 def test_only_targets_change(head: str) -> None:
     unit = '<trans-unit id="1"><source>&amp;Save &lt;x&gt;</source>{}</trans-unit>'
     file = '<xliff version="1.0"><file target-language="de"><body>{}</body></file></xliff>\n\n'
-    given, expected = [head + file.format(unit.format(each)) for each in ("", "<target>&amp;SAVE &lt;X&gt;</target>")]
+    given, expected = [
+        head + file.format(unit.format(each))
+        for each in ("", "<target>&amp;SAVE &lt;X&gt;</target>")
+    ]
     assert read_document("a.xlf", given.encode(), "de").texts == ("Save <x>",)
     assert change("a.xlf", given.encode()).decode() == expected
 

@@ -1,4 +1,5 @@
-"""Many jobs in one task: every number has its result, in any order of answers, and nothing is left behind."""
+"""Many jobs in one task: every number has its result, in any order of answers, and nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Engine:
 
     async def answer(self) -> None:
         while True:
-            for number in self.random.sample(sorted(self.open), min(len(self.open), self.random.randint(0, 9))):
+            for number in self.random.sample(
+                sorted(self.open), min(len(self.open), self.random.randint(0, 9))
+            ):
                 item = self.open.pop(number)
                 if number == self.failing:
                     item.future.set_exception(WorkerFailure("internal", "It failed."))
@@ -48,7 +51,9 @@ class Engine:
             await asyncio.sleep(0)
 
 
-def run(seed: int, failing: int = -1, cancel_after: int = 10**9) -> tuple[Engine, list[int] | None, list[Any]]:
+def run(
+    seed: int, failing: int = -1, cancel_after: int = 10**9
+) -> tuple[Engine, list[int] | None, list[Any]]:
     generator = random.Random(seed)
     engine = Engine(generator, failing)
     count, reported, begun = generator.randint(1, 200), list[Any](), set[int]()
@@ -91,7 +96,9 @@ def run(seed: int, failing: int = -1, cancel_after: int = 10**9) -> tuple[Engine
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_number_has_its_result_and_each_group_is_reported_in_order(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_every_number_has_its_result_and_each_group_is_reported_in_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(batch, "MOST", 30)
     engine, results, reported = run(seed)
     assert results == list(range(1, len(results or ()) + 1))
@@ -99,7 +106,10 @@ def test_every_number_has_its_result_and_each_group_is_reported_in_order(seed: i
     assert not engine.left
     for group in range(3):
         told = [each for each in reported if each[0] == group]
-        expected = [(group, place, number + 1) for place, number in enumerate(range(len(results or ()))[group::3])]
+        expected = [
+            (group, place, number + 1)
+            for place, number in enumerate(range(len(results or ()))[group::3])
+        ]
         assert told == expected
 
 

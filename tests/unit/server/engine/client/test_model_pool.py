@@ -32,7 +32,8 @@ async def test_the_least_recently_used_model_is_unloaded():
         pass
     async with pool.holding(third):
         assert set(engine.loaded) == {first.key, third.key}
-        async with pool.holding(first), pool.holding(second):  # all models are in use, so the limit is exceeded
+        # all models are in use, so the limit is exceeded
+        async with pool.holding(first), pool.holding(second):
             assert len(engine.loaded) == 3
     async with pool.holding(sized("four", 80)):
         assert len(engine.loaded) <= 2
@@ -76,7 +77,11 @@ async def test_a_model_counts_with_what_it_takes_on_a_gpu():
 
 async def test_idle_models_are_unloaded_and_come_back_while_the_server_stays_ready():
     engine = FakeEngine()
-    services = Services(Settings(model_idle_seconds=0.01), engine, ModelCatalog([fake_model("one"), fake_model("two")]))
+    services = Services(
+        Settings(model_idle_seconds=0.01),
+        engine,
+        ModelCatalog([fake_model("one"), fake_model("two")]),
+    )
     await services.start()
     await services.loaded()
     one, two = services.models.catalog.models

@@ -1,4 +1,5 @@
-"""A frozen worker is found in 15 seconds; one that computes has longer, and so has one whose processor time is unknown."""
+"""A frozen worker is found in 15 seconds; one that computes has longer, and so has one whose
+processor time is unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ import pytest
 from model.search.options import DecodingOptions
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.client.worker_subprocess import CpuUse, WorkerSubprocess
-from server.engine.client.worker_supervisor import _FROZEN_SECONDS, _SUSPECT_SECONDS, WorkerSupervisor
+from server.engine.client.worker_supervisor import (
+    _FROZEN_SECONDS,
+    _SUSPECT_SECONDS,
+    WorkerSupervisor,
+)
 from server.engine.ipc.messages import Job, JobResult, LoadModel, StepStats, Timings, WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
@@ -78,7 +83,9 @@ def test_a_silent_worker_that_may_compute_has_longer(kind: str) -> None:
     if kind == "unknown":
         process.ticks = None
     for _ in range(int(OPTIONS.watchdog_seconds)):
-        process.ticks = process.ticks + 1 if kind == "computes" and process.ticks is not None else process.ticks
+        process.ticks = (
+            process.ticks + 1 if kind == "computes" and process.ticks is not None else process.ticks
+        )
         supervisor.tick(1.0)
         assert not process.aborted
     assert seconds_until_abort(supervisor, process) <= 1
@@ -114,7 +121,8 @@ def test_a_stopped_worker_counts_as_frozen_before_it_is_killed_busy_or_not(busy:
     assert pool._least_loaded("m", suspected=False) is other
     pool._workers.remove(other)
     assert not pool.status().ready
-    assert pool._least_loaded("m", suspected=False) is frozen  # the job waits for it or for the next process
+    # the job waits for it or for the next process
+    assert pool._least_loaded("m", suspected=False) is frozen
     frozen._on_messages([StepStats()])
     assert pool.status().ready  # it went on
     assert seconds_until_abort(frozen, process) <= _FROZEN_SECONDS + 1
@@ -153,7 +161,9 @@ def test_a_worker_that_loads_reports() -> None:
     loop = WorkerLoop(pipes, Mock(loading=lambda: True), OPTIONS)
     for _ in range(3):
         loop._flush()
-    assert [[type(message) for message in call.args[0]] for call in pipes.send.call_args_list] == [[StepStats]] * 3
+    assert [[type(message) for message in call.args[0]] for call in pipes.send.call_args_list] == [
+        [StepStats]
+    ] * 3
 
 
 async def test_processor_time_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,18 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.transport import Unpacker, pack
 
-OPTIONS = DecodingOptions(beam_size=4, hypotheses=2, masked_heads=(("cross", 0, 1),), prefix=(5,), max_length=7)
+OPTIONS = DecodingOptions(
+    beam_size=4, hypotheses=2, masked_heads=(("cross", 0, 1),), prefix=(5,), max_length=7
+)
 BEST = Hypothesis((4, 5), (-0.25, -0.5, -1.0), -1.75, "stop")
 STEP = TraceStep((((4, -0.5), (5, -1.0)),), ((0, 4, -0.5),), ())
 MESSAGES = [
     LoadModel("m", "folder"),
     Job(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", 2.0, True, True),
     Job(2, "m", (1,), DecodingOptions()),
-    Job(3, "m", (1, 2), DecodingOptions(target=(3,), masked_heads=(("encoder", 0, 0),)), look=Look()),
+    Job(
+        3, "m", (1, 2), DecodingOptions(target=(3,), masked_heads=(("encoder", 0, 0),)), look=Look()
+    ),
     Cancel(1),
     WorkerReady("cpu", "int8", "native", {"threads": "1"}),
     ModelLoaded("m", 0.5),
@@ -50,7 +54,11 @@ MESSAGES = [
 def test_messages_are_equal_after_packing_and_unpacking(size: int) -> None:
     sent = pack(MESSAGES[:5]) + pack(MESSAGES[5:])
     unpacker = Unpacker()
-    received = [message for at in range(0, len(sent), size) for message in unpacker.feed(sent[at : at + size])]
+    received = [
+        message
+        for at in range(0, len(sent), size)
+        for message in unpacker.feed(sent[at : at + size])
+    ]
     assert received == MESSAGES
     assert [type(message) for message in received] == [type(message) for message in MESSAGES]
 
@@ -83,7 +91,17 @@ def test_shares_for_linking_words_are_used_as_float32_and_take_half_the_bytes_wh
     shares = np.random.default_rng(1).random((size, size), dtype=np.float32)
     none = np.zeros((0, 0, 0, 0), dtype=np.float32)
     scores = np.zeros((0, 0), dtype=np.float32)
-    maps = AttentionMaps(none, none, none, scores, scores.astype(np.int64), scores, none, soft=shares, choice=ALIGNMENT)
+    maps = AttentionMaps(
+        none,
+        none,
+        none,
+        scores,
+        scores.astype(np.int64),
+        scores,
+        none,
+        soft=shares,
+        choice=ALIGNMENT,
+    )
     frame = pack([maps])
     [found] = Unpacker().feed(frame)
     soft = alignment_map(found, AlignmentLayer(0))

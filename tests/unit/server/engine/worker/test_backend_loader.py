@@ -30,14 +30,26 @@ from server.engine.ipc.messages import WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import backend_loader, device_config, model_runner, torch_loader
 from server.engine.worker.backend_loader import cpu_backend_refusal, open_model, try_to_open
-from server.engine.worker.device_config import DeviceConfig, available_cores, failure_kind, find_device
+from server.engine.worker.device_config import (
+    DeviceConfig,
+    available_cores,
+    failure_kind,
+    find_device,
+)
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend
 from tests.support.models.folders import new_folder
 from tests.support.servers.live import ROOT
 
 CONFIG = ModelConfig(
-    vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
+    vocab_size=64,
+    d_model=32,
+    heads=2,
+    d_ff=64,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_length=48,
+    dropout=0.0,
 )
 OPTIONS = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=4)
 
@@ -58,8 +70,13 @@ def library() -> Path:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_attention_maps_come_from_the_backend_that_decodes(library: Path, tmp_path: Path, dtype: str) -> None:
-    folder, device = save(tmp_path / "tiny"), dataclasses.replace(find_device(OPTIONS, 0), dtype=dtype)
+def test_attention_maps_come_from_the_backend_that_decodes(
+    library: Path, tmp_path: Path, dtype: str
+) -> None:
+    folder, device = (
+        save(tmp_path / "tiny"),
+        dataclasses.replace(find_device(OPTIONS, 0), dtype=dtype),
+    )
     loaded = open_model(str(folder.path), device, OPTIONS)
     assert loaded.engine == "native"
     source = (9, 8, 40, 21, 3)
@@ -85,7 +102,10 @@ loaded.backend.prefill([[5, 3]], [0], [(("cross", 0, 1),)])
 loaded.backend.attention_maps((5, 3), (6,), (("encoder", 1, 0),), ("cross", 0, 0))
 sys.exit("torch" in sys.modules or loaded.engine != "native")
 """
-    assert subprocess.run([sys.executable, "-c", program, str(folder.path)], check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program, str(folder.path)], check=False).returncode
+        == 0
+    )
 
 
 def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
@@ -102,7 +122,9 @@ def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
     assert (loaded.engine, loaded.reason) == ("eager", "There is no compiler.")
 
 
-def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(library: Path, tmp_path: Path) -> None:
+def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(
+    library: Path, tmp_path: Path
+) -> None:
     half = WorkerOptions(device="cpu", threads=1, dtype="bfloat16")
     assert "bfloat16" in (cpu_backend_refusal(find_device(half, 0), half) or "")
     folder = save(tmp_path / "odd", CONFIG.replace(d_ff=100))
@@ -139,11 +161,17 @@ def test_the_requested_instruction_set_is_used(tmp_path: Path) -> None:
     assert ready_after_loading(save(tmp_path / "tiny"), options).details["isa"] == "avx2"
 
 
-def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    backend, engine, reason = gpu_backend(Transformer(CONFIG), 4)  # a CPU is enough: nothing is captured
+def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # a CPU is enough: nothing is captured
+    backend, engine, reason = gpu_backend(Transformer(CONFIG), 4)
     assert isinstance(backend, TorchBackend) and engine == "eager"
     assert reason is not None and "CUDA" in reason
-    assert backend.prefill([[5, 3]], [0]) is None and backend.step([0], [2], 1, [-1]).ids.shape == (1, 1)
+    assert backend.prefill([[5, 3]], [0]) is None and backend.step([0], [2], 1, [-1]).ids.shape == (
+        1,
+        1,
+    )
     assert reason in capsys.readouterr().err
 
 
@@ -156,15 +184,27 @@ ILLEGAL = RuntimeError("CUDA error: an illegal memory access was encountered")
     ("error", "broken", "kind"),
     [
         (torch.OutOfMemoryError("CUDA out of memory."), None, "out_of_memory"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), None, "out_of_memory"),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+            None,
+            "out_of_memory",
+        ),
         (RuntimeError("CUDA error: no kernel image is available for execution"), None, "internal"),
         (ILLEGAL, ILLEGAL, None),
-        (ValueError("device-side assert"), torch.AcceleratorError("CUDA error: device-side assert triggered"), None),
+        (
+            ValueError("device-side assert"),
+            torch.AcceleratorError("CUDA error: device-side assert triggered"),
+            None,
+        ),
         (torch.OutOfMemoryError("CUDA out of memory."), ILLEGAL, None),
     ],
 )
 def test_one_test_of_failures_serves_loads_and_steps(
-    error: Exception, broken: Exception | None, kind: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    broken: Exception | None,
+    kind: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(device_check, "check_device", Mock(side_effect=broken))
     assert failure_kind(error, FAKE_GPU) == kind
@@ -179,7 +219,9 @@ def test_one_test_of_failures_serves_loads_and_steps(
 def test_kernels_that_ended_the_process_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
     monkeypatch.setattr(torch_loader, "_kernels", lambda: ([TRITON, TORCH], None))
-    monkeypatch.setattr(torch_loader, "GraphedBackend", lambda *args, kernels, **_: tried.append(kernels) or Mock())
+    monkeypatch.setattr(
+        torch_loader, "GraphedBackend", lambda *args, kernels, **_: tried.append(kernels) or Mock()
+    )
     monkeypatch.setattr(torch_loader, "disagreement", lambda backend: None)
     engines = [gpu_backend(Transformer(CONFIG), 4, ends)[1:] for ends in range(3)]
     assert tried == [TRITON, TORCH]
@@ -203,7 +245,9 @@ def test_the_compiled_driver_is_found_where_triton_looks(tmp_path: Path) -> None
     for _ in range(2):  # the second worker finds the link
         link_compiled_driver(cache, tmp_path / "image")
     assert (cache / "KEY" / "cuda_utils.so").resolve() == compiled / "cuda_utils.so"
-    assert f"model/backends/cuda/{triton_driver._COMPILED.name}\n" in (ROOT / "Dockerfile").read_text()
+    assert (
+        f"model/backends/cuda/{triton_driver._COMPILED.name}\n" in (ROOT / "Dockerfile").read_text()
+    )
     link_compiled_driver(tmp_path / "other", tmp_path / "absent")
     assert not (tmp_path / "other").exists()
 
@@ -250,7 +294,9 @@ def test_an_old_gpu_or_driver_is_named(
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90", "compute_90"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
     processors = 132 if capability == (9, 0) else 40
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: Mock(multi_processor_count=processors))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: Mock(multi_processor_count=processors)
+    )
     found = find_device(WorkerOptions(device="auto"), 0)
     if refusal is None:
         assert (found.device, found.dtype, found.slots) == ("cuda:0", *(chosen or ()))
@@ -263,18 +309,26 @@ def test_an_old_gpu_or_driver_is_named(
 
 
 def test_several_gpus_of_which_one_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first worker lists those that can be used; all have the number format of the oldest of them."""
+    """The first worker lists those that can be used; all have the number format of the oldest of
+    them."""
     capabilities = [(6, 1), (9, 0), (7, 5)]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", capabilities.__getitem__)
     monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda index: Mock(multi_processor_count=132, uuid=f"u{index}")
+        torch.cuda,
+        "get_device_properties",
+        lambda index: Mock(multi_processor_count=132, uuid=f"u{index}"),
     )
     cuda = WorkerOptions(device="cuda")
     first = find_device(cuda, 0)
-    assert (first.device, first.name, first.dtype, first.gpus) == ("cuda:1", "cuda:0", "float16", ("GPU-u1", "GPU-u2"))
+    assert (first.device, first.name, first.dtype, first.gpus) == (
+        "cuda:1",
+        "cuda:0",
+        "float16",
+        ("GPU-u1", "GPU-u2"),
+    )
     with pytest.raises(device_config.NoDevice):
         find_device(cuda, 2)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # pinned to the too old one
@@ -283,21 +337,33 @@ def test_several_gpus_of_which_one_is_too_old(monkeypatch: pytest.MonkeyPatch) -
             find_device(WorkerOptions(device=device), 1, pinned=True)
     capabilities[0] = (9, 0)
     second = find_device(WorkerOptions(device="auto", dtype="float16"), 1, pinned=True)
-    assert (second.device, second.name, second.dtype, second.gpus) == ("cuda:0", "cuda:1", "float16", ())
+    assert (second.device, second.name, second.dtype, second.gpus) == (
+        "cuda:0",
+        "cuda:1",
+        "float16",
+        (),
+    )
 
 
-def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threads_of_a_worker_use_its_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save(tmp_path / "tiny")
     chosen: list[tuple[int, str]] = []
-    monkeypatch.setattr(torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name)))
+    monkeypatch.setattr(
+        torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name))
+    )
     monkeypatch.setattr(model_runner, "find_device", lambda *arguments: FAKE_GPU)
-    monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device, dtype: load_model(folder))
+    monkeypatch.setattr(
+        torch_loader, "_load_transformer", lambda folder, device, dtype: load_model(folder)
+    )
     runner = ModelRunner(OPTIONS, 1)
     runner.load("tiny", str(folder.path))
     while not runner.loaded():
         time.sleep(0.01)
     assert [name for _, name in chosen] == ["cuda:1", "cuda:1"]
-    assert [ident == threading.get_ident() for ident, _ in chosen] == [True, False]  # of the loop, and of the loader
+    # of the loop, and of the loader
+    assert [ident == threading.get_ident() for ident, _ in chosen] == [True, False]
 
 
 def test_the_number_of_cores_respects_a_containers_quota(tmp_path: Path) -> None:
@@ -360,7 +426,9 @@ def hide_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "server.engine.worker.torch_loader", raising=False)
 
 
-def test_a_model_that_needs_torch_is_refused_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_needs_torch_is_refused_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save(tmp_path / "tiny")
     hide_torch(monkeypatch)
     options = dataclasses.replace(OPTIONS, dtype="bfloat16")

@@ -1,4 +1,5 @@
-"""A worker with several API processes: every job is answered once, to the process that sent it, whatever the order."""
+"""A worker with several API processes: every job is answered once, to the process that sent it,
+whatever the order."""
 
 from __future__ import annotations
 
@@ -118,7 +119,9 @@ def test_any_schedule_answers_each_job_once_to_its_process(bench, seed):
     payloads, before = 0, 0
     for _ in range(150):
         process = rng.choice(processes)
-        match rng.choice(("job", "job", "job", "cancel", "answer", "answer", "start", "new", "end")):
+        match rng.choice(
+            ("job", "job", "job", "cancel", "answer", "answer", "start", "new", "end")
+        ):
             case "job" if not process.gone:
                 payloads += 1
                 id = len(process.sent) + 1  # the same ids in all processes
@@ -130,7 +133,9 @@ def test_any_schedule_answers_each_job_once_to_its_process(bench, seed):
             case "answer" if waiting:
                 number = rng.choice([*waiting])
                 payload = waiting.pop(number)
-                bench.connections.send([Progress(number, (payload,)), JobResult(number, steps=payload)])
+                bench.connections.send(
+                    [Progress(number, (payload,)), JobResult(number, steps=payload)]
+                )
             case "start" if waiting:
                 bench.connections.send([Started(tuple(waiting))])
             case "new":
@@ -147,14 +152,20 @@ def test_any_schedule_answers_each_job_once_to_its_process(bench, seed):
                 assert isinstance(message, Cancel)
                 if waiting.pop(message.id, None) is not None:
                     bench.connections.send([Failed(message.id, "cancelled", "It was cancelled.")])
-    alive = {payload for process in processes if not process.gone for payload in process.sent.values()}
+    alive = {
+        payload for process in processes if not process.gone for payload in process.sent.values()
+    }
     assert set(waiting.values()) <= alive, "the jobs of a process that ended are cancelled"
-    bench.connections.send([JobResult(number, steps=payload) for number, payload in waiting.items()])
+    bench.connections.send(
+        [JobResult(number, steps=payload) for number, payload in waiting.items()]
+    )
     for process in processes:
         if process.gone:
             continue
         process.read()
-        answers = [message for message in process.received if isinstance(message, JobResult | Failed)]
+        answers = [
+            message for message in process.received if isinstance(message, JobResult | Failed)
+        ]
         assert sorted(answer.id for answer in answers) == sorted(process.sent)
         for message in process.received:
             if isinstance(message, JobResult):
@@ -170,7 +181,9 @@ def test_any_schedule_answers_each_job_once_to_its_process(bench, seed):
 def test_a_process_that_connects_later_knows_what_the_worker_serves(bench):
     first = bench.process()
     bench.receive()
-    bench.connections.send([READY, ModelLoaded("a"), ModelLoaded("b"), ModelLoaded("c", error="It is damaged.")])
+    bench.connections.send(
+        [READY, ModelLoaded("a"), ModelLoaded("b"), ModelLoaded("c", error="It is damaged.")]
+    )
     bench.command(UnloadModel("a"))
     assert bench.receive() == [UnloadModel("a")]
     second = bench.process()
@@ -186,7 +199,9 @@ def test_statistics_are_for_the_owner_alone(bench):
     process = bench.process()
     bench.receive()
     for number in range(50):
-        bench.connections.send([StepStats(running=number, steps=[(number, 0.5)], prefill_sequences=1)])
+        bench.connections.send(
+            [StepStats(running=number, steps=[(number, 0.5)], prefill_sequences=1)]
+        )
     process.read()
     assert [report.running for report in bench.reported()] == list(range(50))
     assert not process.received
@@ -204,7 +219,9 @@ def test_the_owner_may_send_jobs_too(bench, seed):
     process.read()
     reports = bench.reported()
     assert sorted((answer.id, answer.steps) for answer in reports) == [(id, id) for id in owned]
-    assert sorted((answer.id, -answer.steps) for answer in process.received) == [(id, id) for id in sent]
+    assert sorted((answer.id, -answer.steps) for answer in process.received) == [
+        (id, id) for id in sent
+    ]
 
 
 def test_an_owner_that_has_gone_ends_the_worker(bench):

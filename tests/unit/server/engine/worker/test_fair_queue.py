@@ -74,7 +74,8 @@ def test_weights_hold_within_one_batch_too() -> None:
 @pytest.mark.parametrize("slots", [1, 8, 64, 512])
 @pytest.mark.parametrize("fixed_rows", [0, 1, 5, 16, 100, 10_000])
 def test_the_rows_that_cost_as_much_as_a_step_are_measured(slots: int, fixed_rows: int) -> None:
-    """The measured line is that of the steps, within its bounds, whatever the order of the rows and some noise."""
+    """The measured line is that of the steps, within its bounds, whatever the order of the rows and
+    some noise."""
     draw, step_time = random.Random(slots), StepTime(slots)
     for _ in range(300):
         rows = draw.randint(1, slots)

@@ -1,4 +1,5 @@
-"""Shares of the device in simulated time: documents beside sentences, and one client beside others."""
+"""Shares of the device in simulated time: documents beside sentences, and one client beside
+others."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ def percentile(latencies: list[float], part: float) -> float:
 
 @pytest.mark.parametrize(("beam", "sentences"), [(1, 150), (4, 50), (32, 6)])
 @pytest.mark.parametrize("clients", [8, 32, 100])
-def test_a_document_progresses_beside_endless_sentences(beam: int, sentences: int, clients: int) -> None:
+def test_a_document_progresses_beside_endless_sentences(
+    beam: int, sentences: int, clients: int
+) -> None:
     alone, beside, without = SimulatedWorker(), SimulatedWorker(), SimulatedWorker()
     alone.add_documents(sentences, beam)
     alone.run()
@@ -61,7 +64,9 @@ def test_documents_that_come_after_sentences_delay_them_little() -> None:
     ids=["small requests", "long text", "wide beam", "documents", "documents with a wide beam"],
 )
 @pytest.mark.parametrize("clients", [8, 32])
-def test_a_hog_delays_polite_clients_little(clients: int, sentences: int, documents: int, beam: int) -> None:
+def test_a_hog_delays_polite_clients_little(
+    clients: int, sentences: int, documents: int, beam: int
+) -> None:
     alone, beside = SimulatedWorker(), SimulatedWorker()
     alone.run(clients, 10.0)
     beside.add_hog(sentences, beam)
@@ -77,7 +82,8 @@ def test_a_hog_delays_polite_clients_little(clients: int, sentences: int, docume
 def test_many_looks_delay_sentences_and_their_markup_little(
     clients: int, marked: bool, client: str, priority: int
 ) -> None:
-    """Those of a long request count as a document, also where they are of a client with sentences."""
+    """Those of a long request count as a document, also where they are of a client with
+    sentences."""
     alone, beside = SimulatedWorker(marked=marked), SimulatedWorker(marked=marked)
     alone.run(clients, 10.0)
     beside.add_looks(5_000, client, priority=priority)

@@ -34,7 +34,14 @@ from tests.support.models.hypotheses import assert_same_up_to_ties
 pytestmark = pytest.mark.numeric
 
 CONFIG = ModelConfig(
-    vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
+    vocab_size=64,
+    d_model=32,
+    heads=2,
+    d_ff=64,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_length=48,
+    dropout=0.0,
 )
 
 
@@ -51,19 +58,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelFolder]:
 
 def sources(number: int) -> list[tuple[int, ...]]:
     rng = random.Random(7)
-    return [(*(rng.randrange(4, 64) for _ in range(rng.randint(1, 20))), CONFIG.eos_id) for _ in range(number)]
+    return [
+        (*(rng.randrange(4, 64) for _ in range(rng.randint(1, 20))), CONFIG.eos_id)
+        for _ in range(number)
+    ]
 
 
-def alone(backend: TorchBackend, source: tuple[int, ...], options: DecodingOptions) -> tuple[Hypothesis, ...]:
+def alone(
+    backend: TorchBackend, source: tuple[int, ...], options: DecodingOptions
+) -> tuple[Hypothesis, ...]:
     found = translate(
-        backend, [source], options, start=CONFIG.decoder_start_id, end=CONFIG.eos_id, max_length=CONFIG.max_length
+        backend,
+        [source],
+        options,
+        start=CONFIG.decoder_start_id,
+        end=CONFIG.eos_id,
+        max_length=CONFIG.max_length,
     )
     return found[0]
 
 
 TOLERANCE = 1e-4
-"""Tolerance of a token's log-probability. The last digit of PyTorch's float32 sums depends on the batch size. The CPU
-backend computes equal bits."""
+"""Tolerance of a token's log-probability. The last digit of PyTorch's float32 sums depends on the
+batch size. The CPU backend computes equal bits."""
 
 
 @pytest.mark.slow
@@ -91,7 +108,13 @@ async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> Non
             assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE)
         head = ("decoder", 1, 0)
         looked = await workers.submit(
-            Job(0, "tiny", texts[0], DecodingOptions(target=(5, 6), masked_heads=(head,)), look=Look())
+            Job(
+                0,
+                "tiny",
+                texts[0],
+                DecodingOptions(target=(5, 6), masked_heads=(head,)),
+                look=Look(),
+            )
         )
         maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
         assert looked.maps.cross.shape == maps.cross.shape
@@ -125,15 +148,21 @@ async def refusals(workers: WorkerPool) -> None:
         workers.submit(Job(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
         workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(64,)), look=Look())),
         workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48), look=Look())),
-        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(5,), masked_heads=head), look=Look())),
+        workers.submit(
+            Job(0, "tiny", (5, end), DecodingOptions(target=(5,), masked_heads=head), look=Look())
+        ),
     ]
     for outcome in await asyncio.gather(*bad, return_exceptions=True):
         assert isinstance(outcome, WorkerFailure) and outcome.kind == "invalid", outcome
 
 
-async def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_path: Path) -> None:
+async def test_a_broken_folder_is_refused_with_a_sentence(
+    folder: ModelFolder, tmp_path: Path
+) -> None:
     (tmp_path / "config.json").write_text((folder.path / "config.json").read_text())
-    (tmp_path / "model.safetensors").write_bytes((folder.path / "model.safetensors").read_bytes()[:5000])
+    (tmp_path / "model.safetensors").write_bytes(
+        (folder.path / "model.safetensors").read_bytes()[:5000]
+    )
 
     workers = WorkerPool(WorkerOptions(device="cpu", threads=1, slots=4), lambda stats: None)
     await workers.start()

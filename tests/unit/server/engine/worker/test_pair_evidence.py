@@ -1,4 +1,5 @@
-"""The evidence about words of two sentences. tests/unit/model/backends/torch/test_word_reading.py compares the backends."""
+"""The evidence about words of two sentences. tests/unit/model/backends/torch/test_word_reading.py
+compares the backends."""
 
 from __future__ import annotations
 
@@ -44,9 +45,15 @@ def test_links_of_several_looks_are_those_of_each_alone_in_one_pass_and_in_parts
     backend = cpu_backend(tiny(), "int8", threads=1)
     runner = ModelRunner(WorkerOptions(device="cpu", threads=1), 0)
     runner.attach("m", Mock(folder=folder, backend=backend, engine="native", reason=None))
-    looks = [look(FIRST, SECOND), look(SECOND, FIRST), look(FIRST, FIRST), look(SECOND, SECOND, compared=False)]
+    looks = [
+        look(FIRST, SECOND),
+        look(SECOND, FIRST),
+        look(FIRST, FIRST),
+        look(SECOND, SECOND, compared=False),
+    ]
     jobs = [
-        Job(id, "m", ids, DecodingOptions(target=target), look=each) for id, (ids, target, each) in enumerate(looks)
+        Job(id, "m", ids, DecodingOptions(target=target), look=each)
+        for id, (ids, target, each) in enumerate(looks)
     ]
     assert not any(map(runner.refusal, jobs))
     alone = [links_of(runner, [job])[0] for job in jobs]
@@ -61,8 +68,14 @@ def look(
     first: WordedSentence, second: WordedSentence, compared: bool = True
 ) -> tuple[tuple[int, ...], tuple[int, ...], Look]:
     """A source, its target and their look."""
-    words = PairWords((first.words, second.words), ((), ()), (), (first, second) if compared else None)
-    return first.ids, second.ids[:-1], Look(AlignmentLayer(1).chosen(ALIGNMENT), words=words, maps=False)
+    words = PairWords(
+        (first.words, second.words), ((), ()), (), (first, second) if compared else None
+    )
+    return (
+        first.ids,
+        second.ids[:-1],
+        Look(AlignmentLayer(1).chosen(ALIGNMENT), words=words, maps=False),
+    )
 
 
 def links_of(runner: ModelRunner, jobs: list[Job]) -> list[tuple[WordLink, ...]]:

@@ -14,7 +14,9 @@ from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.sequence import Sequence
 
 
-def test_a_prefill_is_recorded_when_the_device_has_ended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefill_is_recorded_when_the_device_has_ended_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = iter((0.0, 10.0, 20.0, 20.5))
     monkeypatch.setattr("time.monotonic", lambda: next(clock, 30.0))
     sequence = Sequence(Job(1, "m", (5, 3), DecodingOptions()), 0.0, False)

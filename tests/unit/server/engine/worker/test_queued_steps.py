@@ -1,4 +1,5 @@
-"""A worker queues the next steps of greedy searches before it reads the last ones, and translates as without."""
+"""A worker queues the next steps of greedy searches before it reads the last ones, and translates
+as without."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ from tests.support.models.random_models import random_model
 
 LONGEST = 20
 SHAPE = "recurrence, pre-norm, two vocabularies"
-MODELS = [random_model(SHAPE, 22, max_length=LONGEST, recurrence="none"), random_model(SHAPE, 23, max_length=LONGEST)]
+MODELS = [
+    random_model(SHAPE, 22, max_length=LONGEST, recurrence="none"),
+    random_model(SHAPE, 23, max_length=LONGEST),
+]
 KINDS = [
     *[{"max_length": LONGEST}, {"loop_guard": True}] * 3, {"max_length": 6}, {"beam_size": 2}, {"prefix": (5, 6)},
     {"target": (7, 8, 9)}, {"masked_heads": (("cross", 0, 1),)},
@@ -41,9 +45,13 @@ class Logged(GraphedBackend):
         self.log: list[str] = []
         self._failing, self._steps = failing, 0
 
-    def prefill(self, sources: Any, slots: Any, masked_heads: Any = (), restrictions: Any = ()) -> None:
+    def prefill(
+        self, sources: Any, slots: Any, masked_heads: Any = (), restrictions: Any = ()
+    ) -> None:
         self.log.append(f"encode {len(slots)}")
-        for source, slot, masked in zip(sources, slots, masked_heads or [()] * len(slots), strict=True):
+        for source, slot, masked in zip(
+            sources, slots, masked_heads or [()] * len(slots), strict=True
+        ):
             super().prefill([source], [slot], [masked])  # of equal bits in every batch
 
     def queue_steps(self, slots: Any, *arguments: Any) -> Callable[[], list[StepOutput]]:
@@ -62,7 +70,8 @@ class Logged(GraphedBackend):
 
 
 def serve(backend: Logged, turns: list[list[Any]]) -> dict[int, Any]:
-    """Runs a worker that receives the messages of one turn before each of its steps. Returns the answers."""
+    """Runs a worker that receives the messages of one turn before each of its steps. Returns the
+    answers."""
     runner = ModelRunner(WorkerOptions(device="cpu", threads=1), 0)
     folder = Mock(model=backend.transformer.config, generation=DEFAULT_GENERATION)
     runner.attach("m", Mock(folder=folder, backend=backend, engine="fake"))
@@ -87,7 +96,8 @@ def job(id: int, options: dict[str, Any] = KINDS[0], priority: int = 0) -> Job:
 def test_the_next_steps_are_queued_before_the_last_are_read() -> None:
     backend = Logged(0)
     serve(backend, [[job(3)], [], [], [job(4, {"max_length": 6})]])
-    # A newcomer waits for the steps that were queued when it came. No steps are queued while a row may be full.
+    # A newcomer waits for the steps that were queued when it came. No steps are queued while a row
+    # may be full.
     assert backend.log == [
         *("encode 1", "queue 1 of 1", "queue 2 of 1", "read 1", "queue 3 of 1", "read 2"),
         *("encode 1", "queue 4 of 2", "read 3", "queue 5 of 2", "read 4", "read 5"),
@@ -97,12 +107,27 @@ def test_the_next_steps_are_queued_before_the_last_are_read() -> None:
 def test_greedy_rows_beside_a_beam_go_on_before_the_host_has_seen_their_tokens() -> None:
     """And the beam's step is read before the next one is queued, which is at once of both."""
     backend = Logged(0)
-    jobs = [job(3), job(4, {"beam_size": 2, "max_length": 5}), job(5, {"no_repeat_ngram_size": 2, "max_length": 5})]
+    jobs = [
+        job(3),
+        job(4, {"beam_size": 2, "max_length": 5}),
+        job(5, {"no_repeat_ngram_size": 2, "max_length": 5}),
+    ]
     found = serve(backend, [jobs])
     queued = [number for number, entry in enumerate(backend.log) if entry.startswith("queue")]
-    assert backend.log[:6] == ["encode 3", "queue 1 of 3", "read 1", "queue 2 of 4", "read 2", "queue 3 of 4"]
+    assert backend.log[:6] == [
+        "encode 3",
+        "queue 1 of 3",
+        "read 1",
+        "queue 2 of 4",
+        "read 2",
+        "queue 3 of 4",
+    ]
     assert len(queued) == sum(entry.startswith("read") for entry in backend.log)
-    assert {number: len(answer.hypotheses) for number, answer in found.items()} == {3: 1, 4: 1, 5: 1}
+    assert {number: len(answer.hypotheses) for number, answer in found.items()} == {
+        3: 1,
+        4: 1,
+        5: 1,
+    }
     alone = serve(Logged(0), [[jobs[0]]])
     assert_same_up_to_ties(found[3].hypotheses, alone[3].hypotheses, 1e-4)
 
@@ -123,11 +148,16 @@ def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(driver, "supports_queueing", lambda backend: False)
     sources, options = [one.source for one in jobs], [one.options for one in jobs]
     expected = translate(Logged(seed % 2), sources, options, start=2, end=3, max_length=LONGEST)
-    failed = [answer for answer in found.values() if isinstance(answer, Failed) and answer.kind != "cancelled"]
+    failed = [
+        answer
+        for answer in found.values()
+        if isinstance(answer, Failed) and answer.kind != "cancelled"
+    ]
     assert len(failed) <= seed % 3 and {answer.kind for answer in failed} <= {"out_of_memory"}
     for one, hypotheses in zip(jobs, expected, strict=True):
         if not isinstance(found[one.id], Failed):
-            assert_same_up_to_ties(found[one.id].hypotheses, hypotheses, 1e-4)  # products differ with the batch
+            # products differ with the batch
+            assert_same_up_to_ties(found[one.id].hypotheses, hypotheses, 1e-4)
 
 
 @pytest.mark.parametrize("options", KINDS[4:])
@@ -143,6 +173,10 @@ def test_a_text_that_overflows_is_answered_and_the_others_too(options: dict[str,
     found = serve(backend, [jobs[:3], [], jobs[3:]])
     for number, answer in found.items():
         if number in broken:
-            assert isinstance(answer, Failed) and answer.kind == "internal" and "overflow" in answer.message
+            assert (
+                isinstance(answer, Failed)
+                and answer.kind == "internal"
+                and "overflow" in answer.message
+            )
         else:
             assert answer.hypotheses

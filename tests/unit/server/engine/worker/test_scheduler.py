@@ -20,7 +20,14 @@ SLOTS, TOKENS = 8, 64
 MODELS = ("m", "n")
 
 
-def job(id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", alone: bool = False) -> Job:
+def job(
+    id: int,
+    length: int = 5,
+    beam: int = 1,
+    priority: int = 0,
+    client: str = "",
+    alone: bool = False,
+) -> Job:
     options = DecodingOptions(beam_size=beam)
     return Job(id, "m", (4,) * length, options, priority, client, alone=alone)
 
@@ -53,9 +60,16 @@ def run(made: Scheduler, batches: list[list[Sequence]], look_seconds: float = 0.
 def check(made: Scheduler, batches: list[list[Sequence]]) -> None:
     """Invariants of every turn."""
     for model in MODELS:
-        held = [slot for sequence in made.running if sequence.job.model == model for slot in sequence.slots]
+        held = [
+            slot
+            for sequence in made.running
+            if sequence.job.model == model
+            for slot in sequence.slots
+        ]
         assert len(held) == len(set(held)) <= SLOTS
-    assert all(sequence.kind.look or len(sequence.slots) == sequence.width for sequence in made.running)
+    assert all(
+        sequence.kind.look or len(sequence.slots) == sequence.width for sequence in made.running
+    )
     for batch in batches:
         newcomers = [sequence for sequence in batch if not sequence.admitted]
         padded = len(newcomers) * max([sequence.length for sequence in newcomers], default=0)
@@ -77,18 +91,27 @@ jobs = st.builds(
 )
 failing = st.tuples(st.just("fail"), st.integers(0, 60))
 events = st.lists(
-    st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), failing, st.sampled_from(("look", "late"))),
+    st.one_of(
+        jobs,
+        st.tuples(st.just("cancel"), st.integers(0, 60)),
+        failing,
+        st.sampled_from(("look", "late")),
+    ),
     max_size=60,
 )
 
 
-def look(id: int, client: str = "", choice: MapChoice = ALIGNMENT, priority: int = 0, model: str = "m") -> Job:
+def look(
+    id: int, client: str = "", choice: MapChoice = ALIGNMENT, priority: int = 0, model: str = "m"
+) -> Job:
     return Job(id, model, (1,), DecodingOptions(target=(2,)), priority, client, look=Look(choice))
 
 
 @settings(max_examples=200, deadline=None)
 @given(events)
-def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list[tuple[object, ...] | str]) -> None:
+def test_every_job_is_answered_once_and_every_second_is_charged_once(
+    asked: list[tuple[object, ...] | str],
+) -> None:
     made = scheduler()
     accepted: set[int] = set()
     ended: list[Sequence] = []
@@ -103,7 +126,8 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
             elif event[0] == "cancel":
                 gone = made.finish(int(str(event[1])))
                 ended += [] if gone is None else [gone]
-            elif event[0] == "fail":  # a step that fails: all that ran beside are started again, each alone
+            elif event[0] == "fail":
+                # A step that fails: all that ran beside are started again, each alone.
                 for sequence in made.running:
                     if sequence.alone:
                         assert made.finish(sequence.id) is sequence
@@ -138,18 +162,26 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 40), st.integers(1, SLOTS), st.sampled_from((1.0, 2.0))), min_size=2, max_size=6)
+    st.lists(
+        st.tuples(st.integers(1, 40), st.integers(1, SLOTS), st.sampled_from((1.0, 2.0))),
+        min_size=2,
+        max_size=6,
+    )
 )
-def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list[tuple[int, int, float]]) -> None:
-    """However many sequences a client has and however wide they are: the rows of those that do not get what they need cost as
-    much as one step of the others, or are as many as others have, or a sixteenth of the slots, or are those of one
-    sequence."""
+def test_beside_clients_with_less_the_others_at_most_double_the_step(
+    asked: list[tuple[int, int, float]],
+) -> None:
+    """However many sequences a client has and however wide they are: the rows of those that do not
+    get what they need cost as much as one step of the others, or are as many as others have, or a
+    sixteenth of the slots, or are those of one sequence."""
     made = Scheduler(10_000)
     made.queues["m"] = ModelQueue(64)
     ids = iter(range(10_000))
     for client, (number, beam, weight) in enumerate(asked):
         for _ in range(number):
-            made.add(dataclasses.replace(job(next(ids), 5, beam, client=str(client)), weight=weight), 0.0)
+            made.add(
+                dataclasses.replace(job(next(ids), 5, beam, client=str(client)), weight=weight), 0.0
+            )
     needed = {str(client): number * beam for client, (number, beam, _) in enumerate(asked)}
     weights = {str(client): weight for client, (*_, weight) in enumerate(asked)}
     least = min(needed, key=lambda client: needed[client] / weights[client])
@@ -167,7 +199,9 @@ def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list
             limited = {client for client in rows if largest[client] < rows[client] < needed[client]}
             met = {client: count for client, count in rows.items() if client not in limited}
             as_others = max(4, *(met[client] / weights[client] for client in met))
-            further = sum(rows[client] for client in limited if rows[client] > as_others * weights[client])
+            further = sum(
+                rows[client] for client in limited if rows[client] > as_others * weights[client]
+            )
             assert further <= sum(met.values()) + made.queues["m"].step_time.fixed_rows
 
 
@@ -209,7 +243,8 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
 
 
 def test_looks_leave_time_for_translations() -> None:
-    """Beside endless sentences of the same client, looks have a quarter of the time, however long one takes."""
+    """Beside endless sentences of the same client, looks have a quarter of the time, however long
+    one takes."""
     for seconds in (0.001, 0.01, 0.1):
         made = scheduler()
         for id in range(1, 1000):
@@ -245,8 +280,11 @@ def test_looks_that_want_the_same_run_together_in_fair_order() -> None:
 
 @pytest.mark.parametrize("priority", [0, 1])
 @pytest.mark.parametrize("beside", [False, True])
-def test_the_looks_of_one_client_do_not_wait_behind_those_of_another(priority: int, beside: bool) -> None:
-    """Whatever one client asks for, another one's look is among the next few, by its share of the seconds."""
+def test_the_looks_of_one_client_do_not_wait_behind_those_of_another(
+    priority: int, beside: bool
+) -> None:
+    """Whatever one client asks for, another one's look is among the next few, by its share of the
+    seconds."""
     made = scheduler()
     for id in range(1, 1001):
         made.add(look(id, "hog", EVERYTHING, priority), 0.0)

@@ -29,17 +29,27 @@ from server.inspection.pictures.svg import THEMES, Drawing, levels, ramp, right_
 
 LIGHT = THEMES["light"]
 PAIR = LinkedSentences(
-    Line(("The", "cat", "."), frozenset({2})), Line(("Die", "Katze", ".")), ((0, 0, 0.9), (1, 1, 0.5))
+    Line(("The", "cat", "."), frozenset({2})),
+    Line(("Die", "Katze", ".")),
+    ((0, 0, 0.9), (1, 1, 0.5)),
 )
 
 
-def maps(layers=1, heads=1, queries=("Katze", "schläft"), keys=("cat", "sleeps"), kind="cross") -> MapView:
+def maps(
+    layers=1, heads=1, queries=("Katze", "schläft"), keys=("cat", "sleeps"), kind="cross"
+) -> MapView:
     weights = np.full((layers, heads, len(queries), len(keys)), 1 / len(keys), dtype=np.float32)
-    return MapView(kind, weights, tuple(range(layers)), tuple(range(heads)), tuple(queries), tuple(keys))
+    return MapView(
+        kind, weights, tuple(range(layers)), tuple(range(heads)), tuple(queries), tuple(keys)
+    )
 
 
 def elements(drawing: Drawing, tag: str) -> list[etree._Element]:
-    return list(etree.fromstring(write(drawing, "svg", ViewOptions())).iter("{http://www.w3.org/2000/svg}" + tag))
+    return list(
+        etree.fromstring(write(drawing, "svg", ViewOptions())).iter(
+            "{http://www.w3.org/2000/svg}" + tag
+        )
+    )
 
 
 def texts(drawing: Drawing) -> dict[str, tuple[float, float]]:
@@ -66,8 +76,12 @@ def inside(drawing: Drawing) -> bool:
 
 def test_a_map_names_all_tokens_and_has_a_scale():
     drawing = draw([maps()], ViewOptions(), ["A title"], "attention weight")
-    assert {"A title", "Katze", "schläft", "cat", "sleeps", "source", "translation"} <= texts(drawing).keys()
-    assert {"0.00", "0.50", "1.00", "attention weight", "cross, layer 0, head 0"} <= texts(drawing).keys()
+    assert {"A title", "Katze", "schläft", "cat", "sleeps", "source", "translation"} <= texts(
+        drawing
+    ).keys()
+    assert {"0.00", "0.50", "1.00", "attention weight", "cross, layer 0, head 0"} <= texts(
+        drawing
+    ).keys()
     assert inside(drawing)
 
 
@@ -122,7 +136,9 @@ def test_a_card_has_the_size_of_a_preview_and_drops_words_that_do_not_fit():
     assert (drawing.width, drawing.height) == CARD and inside(drawing)
     assert "\u2026" in texts(drawing) and "word59" not in texts(drawing)
     assert [ribbon.get("stroke") for ribbon in ribbons(drawing)].count(LIGHT.accent) == 1
-    assert write(drawing, "png", ViewOptions(view="card"))[16:24] == (1200).to_bytes(4) + (630).to_bytes(4)
+    assert write(drawing, "png", ViewOptions(view="card"))[16:24] == (1200).to_bytes(4) + (
+        630
+    ).to_bytes(4)
 
 
 def test_long_titles_are_broken_and_shortened():
@@ -135,8 +151,14 @@ def test_long_titles_are_broken_and_shortened():
 
 def test_widths_and_directions_of_scripts():
     assert width("iii", 10) < width("WWW", 10) == 3 * width("W", 10)
-    assert width("\u732b", 10) == 10 and width("e\u0301", 10) == width("e", 10)  # Chinese; a combining accent
-    assert [right_to_left(text) for text in ("a \u05d0", "\u05d0 a", "12. \u0645", "")] == [False, True, True, False]
+    # Chinese; a combining accent
+    assert width("\u732b", 10) == 10 and width("e\u0301", 10) == width("e", 10)
+    assert [right_to_left(text) for text in ("a \u05d0", "\u05d0 a", "12. \u0645", "")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def boxes(drawing: Drawing) -> dict[tuple[float, float, float, float], str]:
@@ -146,7 +168,9 @@ def boxes(drawing: Drawing) -> dict[tuple[float, float, float, float], str]:
         x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
         content = (text.text or "").strip("\u202b\u202c")
         length = width(content, size)
-        start = {"start": 0.0, "middle": length / 2, "end": length}[text.get("text-anchor", "start")]
+        start = {"start": 0.0, "middle": length / 2, "end": length}[
+            text.get("text-anchor", "start")
+        ]
         up, down = 0.7 * size, 0.15 * size
         if text.get("transform"):
             found[x - up, y + start - length, x + down, y + start] = content
@@ -163,7 +187,11 @@ WORDS = {
     "Chinese": tuple("猫在沙发上睡觉"),
     "right to left": ("החתול", "ישן", "על", "הספה"),
 }
-NOTES = ["word alignment (combined)", "without " + ", ".join(f"encoder.{head}.10" for head in range(9)), "m" * 80]
+NOTES = [
+    "word alignment (combined)",
+    "without " + ", ".join(f"encoder.{head}.10" for head in range(9)),
+    "m" * 80,
+]
 
 
 @pytest.mark.parametrize("title", [[], ["Title and more " * 30, "W" * 300]])
@@ -175,7 +203,12 @@ def test_no_text_is_printed_over_another_or_cut_off(queries, keys, title):
     caption = "; ".join(["share of the largest weight of the map", *NOTES[:2]])
     drawings = [
         draw([maps(**sides)], ViewOptions(), title, caption),
-        draw([maps(2, 3, **sides), maps(1, 1, kind="decoder", **sides)], ViewOptions(), title, caption),
+        draw(
+            [maps(2, 3, **sides), maps(1, 1, kind="decoder", **sides)],
+            ViewOptions(),
+            title,
+            caption,
+        ),
         draw([maps(1, 3, **sides)], ViewOptions(view="lines"), [*title, caption], ""),
         draw_card(pair, LIGHT, "English → German", NOTES, "".join(title)),
         *([draw_alignment(pair, LIGHT, title, caption)] if fits_on_lines(pair) else []),
@@ -185,7 +218,9 @@ def test_no_text_is_printed_over_another_or_cut_off(queries, keys, title):
         for (left, top, right, bottom), text in places.items():
             assert min(left, top) >= 0 and right <= drawing.width and bottom <= drawing.height, text
         for one, other in itertools.combinations(places, 2):
-            apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            apart = (
+                one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            )
             assert apart, (places[one], places[other])
 
 
@@ -217,8 +252,11 @@ def test_width_and_dpi_set_the_size_of_every_format(drawing):
     drawing.box(10, 10, 20, 20, "#000000")
     image = write(drawing, "png", ViewOptions(width=240, dpi=192))
     assert pixels(image).shape == (320, 480, 3)
-    assert struct.unpack(">II", image[image.index(b"pHYs") + 4 :][:8]) == (7559, 7559)  # pixels per metre
-    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(drawing, "svg", ViewOptions(width=240))
+    # pixels per metre
+    assert struct.unpack(">II", image[image.index(b"pHYs") + 4 :][:8]) == (7559, 7559)
+    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(
+        drawing, "svg", ViewOptions(width=240)
+    )
     page = pypdfium2.PdfDocument(write(drawing, "pdf", ViewOptions(width=240)))[0]
     assert page.get_size() == (180, 120)  # points
 
@@ -237,7 +275,11 @@ def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded(drawing):
     for i, word in enumerate(words):
         drawing.text(5, 15 + 20 * i, word, 10, "#000000")
     data = write(drawing, "pdf", ViewOptions())
-    assert data.startswith(b"%PDF-1.7") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
+    assert (
+        data.startswith(b"%PDF-1.7")
+        and b"/FontFile2" in data
+        and data.count(b"/Subtype/Type0") == 1
+    )
     text = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
     assert text.splitlines() == words
     assert len(data) < 30_000  # a subset: the whole font has 757 kB

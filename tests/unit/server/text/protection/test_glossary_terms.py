@@ -23,7 +23,11 @@ def found(text: str, *terms: str, **options) -> list[str]:
         ("House and HOUSE and hOuse", ["house"], ["House", "HOUSE"]),
         ("an apple, an Apple", ["Apple"], ["Apple"]),
         ("us and the US", ["US"], ["US"]),
-        ("a house by the lake house", ["house", "house by the lake"], ["house by the lake", "house"]),
+        (
+            "a house by the lake house",
+            ["house", "house by the lake"],
+            ["house by the lake", "house"],
+        ),
         ("new york city", ["new york", "york city"], ["new york"]),
         ("It is the Battery Manager.", ["battery manager"], ["Battery Manager"]),
         ("open  source", ["open source"], ["open  source"]),
@@ -147,7 +151,10 @@ def test_other_words_are_no_inflections(language, text, entry):
 
 def test_an_entry_in_the_very_form_comes_before_an_inflection():
     index = TermIndex([Entry("battery", "Akku", False), Entry("batteries", "Akkus")])
-    assert [one.entry.target for one in index.find("battery, batteries", language="en")] == ["Akku", "Akkus"]
+    assert [one.entry.target for one in index.find("battery, batteries", language="en")] == [
+        "Akku",
+        "Akkus",
+    ]
     assert dictionary_forms("as", "en") == [] and "haus" in dictionary_forms("häusern", "de")
 
 
@@ -165,7 +172,12 @@ def changed(text: str, edits) -> str:
     ("source", "entries", "translation", "expected"),
     [
         ("das Haus", {"Haus": "the cottage"}, "The the cottage is red.", "the cottage is red."),
-        ("the UN", {"UN": "die Vereinten Nationen"}, "die die Vereinten Nationen", "die Vereinten Nationen"),
+        (
+            "the UN",
+            {"UN": "die Vereinten Nationen"},
+            "die die Vereinten Nationen",
+            "die Vereinten Nationen",
+        ),
         ("a b", {"a": "Ding", "b": "Ding Zeug"}, "Ding Ding Zeug", "Ding Ding Zeug"),
         ("Bora Bora", {"Bora": "Bora"}, "Bora Bora", "Bora Bora"),
         ("a, a", {"a": "ja"}, "ja, ja", "ja, ja"),
@@ -184,7 +196,10 @@ def test_a_term_within_another_counts_once():
     entries = {"battery": "Akku", "battery pack": "Akku Paket"}
     for exact in (True, False):
         found = terms("the battery pack and the battery", entries, exact)
-        missing = lacking(found, "die Akku Pakete und die Batterie" if not exact else "die Akku Paket und die Batterie")
+        missing = lacking(
+            found,
+            "die Akku Pakete und die Batterie" if not exact else "die Akku Paket und die Batterie",
+        )
         assert [term.entry.source for term in missing] == ["battery"]
         assert lacking(found, "die Akku Paket und der Akku") == []
 

@@ -15,8 +15,29 @@ from server.text.reading import StandIns, masked
 from server.text.syntax.html import CODES_LIMIT, parse, scan
 
 TAGS = [
-    *["<0>", "</0>", "<b>", "</b>", "<i class='x>y'>", "</i>", "<p>", "</p>", "<br/>", '<img alt="a > b">', "</a>"],
-    *['<a href="?a=1&b=2">', "<!-- no --", "-->", "<!-- c -->", "<script>", "</script>", "if (a<b) {}", "<code>"],
+    *[
+        "<0>",
+        "</0>",
+        "<b>",
+        "</b>",
+        "<i class='x>y'>",
+        "</i>",
+        "<p>",
+        "</p>",
+        "<br/>",
+        '<img alt="a > b">',
+        "</a>",
+    ],
+    *[
+        '<a href="?a=1&b=2">',
+        "<!-- no --",
+        "-->",
+        "<!-- c -->",
+        "<script>",
+        "</script>",
+        "if (a<b) {}",
+        "<code>",
+    ],
     *[
         "</code>",
         *"<>'\"",
@@ -27,7 +48,18 @@ TAGS = [
         "</",
         "<3",
     ],
-    *["&amp;", "&nbsp;", "&", "<ruby>", "</ruby>", "<em lang=fr>", "</em>", "<sup>1</sup>", "{{ a > b }}", "%s"],
+    *[
+        "&amp;",
+        "&nbsp;",
+        "&",
+        "<ruby>",
+        "</ruby>",
+        "<em lang=fr>",
+        "</em>",
+        "<sup>1</sup>",
+        "{{ a > b }}",
+        "%s",
+    ],
 ]
 WORDS = ["one ", "two", " three.", " Four!\n", "  ", "\n\n", "äöü", "😀"]
 documents = st.lists(st.sampled_from(TAGS + WORDS), max_size=30).map("".join)
@@ -40,7 +72,9 @@ def translated(document, target, links=()):
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     sentence = tagged.cut(start, end)
     reading = masked(sentence, StandIns(PLACEHOLDERS).choose(sentence))
-    return tagged.with_parts([(start, end, finish(sentence, reading, target, links).tagged)]).write()
+    return tagged.with_parts(
+        [(start, end, finish(sentence, reading, target, links).tagged)]
+    ).write()
 
 
 @given(documents)
@@ -62,7 +96,12 @@ def test_nothing_of_a_document_is_lost(document):
             "le chat <b>rouge</b>",
         ),
         ("<p>all <i>of it</i></p>", "tout", [], "<p><i>tout</i></p>"),
-        ("a <svg>x < y</svg> b", "b a", [((0, 1), (2, 3)), ((2, 3), (0, 1))], "b a <svg>x < y</svg>"),
+        (
+            "a <svg>x < y</svg> b",
+            "b a",
+            [((0, 1), (2, 3)), ((2, 3), (0, 1))],
+            "b a <svg>x < y</svg>",
+        ),
         (
             "Use <img> now.",
             "Benutze es jetzt.",
@@ -78,7 +117,12 @@ def test_nothing_of_a_document_is_lost(document):
         ),
         ("<i>The cat <img></i>", "Die Katze", [((0, 7), (0, 9))], "<i>Die Katze <img></i>"),
         ("a<img>b", "ab", [((0, 2), (0, 2))], "a<img>b"),
-        ("one <!-- c --> two", "eins zwei", [((0, 3), (0, 4)), ((4, 7), (5, 9))], "eins<!-- c --> zwei"),
+        (
+            "one <!-- c --> two",
+            "eins zwei",
+            [((0, 3), (0, 4)), ((4, 7), (5, 9))],
+            "eins<!-- c --> zwei",
+        ),
         ("<b>whole</b>", "ganz & gar", [], "<b>ganz &amp; gar</b>"),
         (
             "<b>one <i>two</i></b> x",
@@ -104,7 +148,12 @@ def test_nothing_of_a_document_is_lost(document):
             [((0, 3), (4, 7)), ((4, 7), (0, 3)), ((8, 12), (8, 10))],
             "<i>kam</i> <b>sie</b> an",
         ),
-        ("The house<sup>1</sup> is", "Das Haus ist", [((4, 9), (4, 8))], "Das Haus<sup>1</sup> ist"),
+        (
+            "The house<sup>1</sup> is",
+            "Das Haus ist",
+            [((4, 9), (4, 8))],
+            "Das Haus<sup>1</sup> ist",
+        ),
         ("in 1999<sup>3, *</sup>.", "von 1999.", [((3, 7), (4, 8))], "von 1999<sup>3, *</sup>."),
         (
             'two children<sup><a href="#c">[15]</a></sup> came',
@@ -122,7 +171,12 @@ def test_nothing_of_a_document_is_lost(document):
             [],
             '<i translate="no">My App</i> und <kbd>x</kbd>',
         ),
-        ("<kbd>x</kbd> or <code>x</code>", "<ph1> oder <ph1>", [], "<kbd>x</kbd> oder <code>x</code>"),
+        (
+            "<kbd>x</kbd> or <code>x</code>",
+            "<ph1> oder <ph1>",
+            [],
+            "<kbd>x</kbd> oder <code>x</code>",
+        ),
         (
             "<ruby>漢<rt>kan</rt></ruby> is <em lang=fr>la maison</em>",
             "<ph2> ist <ph1>",
@@ -162,13 +216,29 @@ def test_tags_are_moved_with_their_words(document, target, links, expected):
 
 
 def test_scripts_comments_and_elements_with_translate_no_are_not_text():
-    document = "<script>var a = 'b';</script><!-- c --><style>p {}</style><div translate='no'>keep</div><p>say</p>"
+    document = (
+        "<script>var a = 'b';</script><!-- c --><style>p {}</style><div "
+        "translate='no'>keep</div><p>say</p>"
+    )
     assert parse(document).text == "say"
 
 
 @pytest.mark.parametrize(
     "piece",
-    ["<", "<a ", "<a '\">", "<!--", "<script>", "<b>", "</b>", "<b>x</b> ", "<b><i>", "&", "<a href='", "<a {{"],
+    [
+        "<",
+        "<a ",
+        "<a '\">",
+        "<!--",
+        "<script>",
+        "<b>",
+        "</b>",
+        "<b>x</b> ",
+        "<b><i>",
+        "&",
+        "<a href='",
+        "<a {{",
+    ],
 )
 def test_long_documents_of_broken_markup_keep_their_content(piece):
     document = piece * (40_000 // len(piece))
@@ -176,7 +246,15 @@ def test_long_documents_of_broken_markup_keep_their_content(piece):
 
 
 @pytest.mark.parametrize(
-    "element", ["<b>x</b>", "<code>x</code>", "<svg><path/></svg>", '<i translate="no">x</i>', "<img>", "</b>"]
+    "element",
+    [
+        "<b>x</b>",
+        "<code>x</code>",
+        "<svg><path/></svg>",
+        '<i translate="no">x</i>',
+        "<img>",
+        "</b>",
+    ],
 )
 def test_a_passage_has_a_bounded_number_of_codes(element):
     """The time to place codes grows with the square of their number."""

@@ -1,4 +1,5 @@
-"""Lines and parts of lines that are no text, each class by generated members, and prose that only looks like one."""
+"""Lines and parts of lines that are no text, each class by generated members, and prose that only
+looks like one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ Make = Callable[[random.Random], tuple[str, list[str]]]
 
 def texts(source: str) -> list[str]:
     """What a model may translate, without the codes, in the parts that these separate."""
-    return [part for passage in plain.scan(Tagged(source)).passages() if (part := passage.bare.strip())]
+    return [
+        part for passage in plain.scan(Tagged(source)).passages() if (part := passage.bare.strip())
+    ]
 
 
 def words(chance: random.Random, most: int = 4) -> str:
@@ -33,7 +36,9 @@ def cue(chance: random.Random) -> tuple[str, list[str]]:
 
 def event(chance: random.Random) -> tuple[str, list[str]]:
     first, second = words(chance), words(chance).capitalize()
-    head = chance.choice(("Dialogue: 0,0:00:01.00,0:00:02.00,Top,Ann,0,0,0,,", "Comment: 1,,,Default,,0,0,0,,"))
+    head = chance.choice(
+        ("Dialogue: 0,0:00:01.00,0:00:02.00,Top,Ann,0,0,0,,", "Comment: 1,,,Default,,0,0,0,,")
+    )
     return f"{head}{first}.\\N{second}", [f"{first}.", second]
 
 
@@ -91,7 +96,8 @@ def statement(chance: random.Random) -> tuple[str, list[str]]:
     query = chance.choice(
         (
             "SELECT name FROM people WHERE id = 5",
-            "SELECT a.name, COUNT(*) FROM people a JOIN name ON a.id = name.id GROUP BY name LIMIT 5;",
+            "SELECT a.name, COUNT(*) FROM people a JOIN name ON a.id = name.id GROUP BY name LIMIT "
+            "5;",
             "SELECT *\nFROM people\nORDER BY name DESC",
             "INSERT INTO people (id, name) VALUES (5, 'red');",
             "UPDATE people SET name = 'x y' WHERE id < 5 AND name <> 'z'",
@@ -102,7 +108,8 @@ def statement(chance: random.Random) -> tuple[str, list[str]]:
     )
     query = query.replace("name", chance.choice(WORDS)).replace("people", chance.choice(WORDS))
     before, after = words(chance), words(chance)
-    return f"{before} {query}{chance.choice(('', ' --'))} {after}", [before, after]  # a comment after it
+    # a comment after it
+    return f"{before} {query}{chance.choice(('', ' --'))} {after}", [before, after]
 
 
 @pytest.mark.parametrize("make", [cue, event, key, definition, record, badges, statement])
@@ -112,7 +119,9 @@ def test_only_the_text_of_a_line_is_read(make: Make) -> None:
         source, expected = make(chance)
         for before, after in (("", ""), ("They came.\n", "\nThey left.")):
             text = before + source + after
-            assert " ".join(texts(text)).split() == " ".join([before, *expected, after]).split(), source
+            assert " ".join(texts(text)).split() == " ".join([before, *expected, after]).split(), (
+                source
+            )
             assert plain.scan(Tagged(text)).write() == text
 
 
@@ -122,8 +131,15 @@ def test_names_of_yaml_are_no_text() -> None:
         names = chance.sample(WORDS, 3)
         values = [words(chance) for _ in names]
         marks = [chance.choice(("", '"')) for _ in names]
-        lines = [f"{name}: {mark}{value}{mark}" for name, value, mark in zip(names, values, marks, strict=True)]
-        for source in ("\n".join(lines), "menu:\n  " + "\n  ".join(lines), "# Words\n" + "\n".join(lines)):
+        lines = [
+            f"{name}: {mark}{value}{mark}"
+            for name, value, mark in zip(names, values, marks, strict=True)
+        ]
+        for source in (
+            "\n".join(lines),
+            "menu:\n  " + "\n  ".join(lines),
+            "# Words\n" + "\n".join(lines),
+        ):
             assert [part for part in texts(source) if part != "# Words"] == values
             assert plain.scan(Tagged(source)).write() == source
         assert texts(f"{names[0]}: {values[0].capitalize()}") == [values[0].capitalize()]
@@ -136,7 +152,10 @@ def test_fields_of_a_table_stay_fields(sign: str) -> None:
     for _ in range(MEMBERS):
         columns, rows = chance.randint(2, 5), chance.randint(3, 6)
         cells = [
-            [chance.choice((words(chance), "12", '"{}, {}"'.format(*WORDS))) for _ in range(columns)]
+            [
+                chance.choice((words(chance), "12", '"{}, {}"'.format(*WORDS)))
+                for _ in range(columns)
+            ]
             for _ in range(rows)
         ]
         cells[0] = chance.sample(WORDS, columns)
@@ -178,7 +197,9 @@ def test_prose_has_no_such_lines(text: str) -> None:
 
 def test_words_in_commands_and_quotes_are_text() -> None:
     chance = random.Random(SEED)
-    commands = "emph textbf textit underline section subsection* chapter title caption footnote".split()
+    commands = (
+        "emph textbf textit underline section subsection* chapter title caption footnote".split()
+    )
     pairs = [(f"\\{command}{{", "}") for command in commands]
     for opening, closing in (*pairs, *[(sign, sign) for sign in ("'''", "''", "***", '\\"')]):
         inner, outer = words(chance), words(chance)
@@ -192,7 +213,12 @@ def test_words_in_commands_and_quotes_are_text() -> None:
 def test_a_path_has_no_line_end() -> None:
     chance = random.Random(SEED)
     for _ in range(MEMBERS):
-        path = "\\".join([chance.choice("CDE") + ":", *chance.choices("new temp reports North notes".split(), k=2)])
+        path = "\\".join(
+            [
+                chance.choice("CDE") + ":",
+                *chance.choices("new temp reports North notes".split(), k=2),
+            ]
+        )
         assert [code.equiv for code in plain.scan(Tagged(f"Open {path} now")).codes] == [path]
     assert [code.splits for code in plain.scan(Tagged("One\\nTwo\\NThree")).codes] == [True, True]
 
@@ -201,7 +227,11 @@ def test_cells_of_a_table_end_at_their_separators() -> None:
     chance = random.Random(SEED)
     for _ in range(MEMBERS):
         cells = [words(chance) for _ in range(3)]
-        row = "|" + "|".join([f" {cell.ljust(len(cell) + chance.randrange(3))} " for cell in cells]) + "|"
+        row = (
+            "|"
+            + "|".join([f" {cell.ljust(len(cell) + chance.randrange(3))} " for cell in cells])
+            + "|"
+        )
         assert texts(row) == cells
 
 

@@ -1,4 +1,5 @@
-"""ICU messages are parsed as their grammar says: generated messages, quotes, broken ones, and the bound of their depth."""
+"""ICU messages are parsed as their grammar says: generated messages, quotes, broken ones, and the
+bound of their depth."""
 
 from __future__ import annotations
 
@@ -12,8 +13,13 @@ from server.text.syntax.match import Match, Source
 from server.text.syntax.messages import DEPTH, message
 from tests.support.texts.matched import matches
 
-texts = st.lists(st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]), max_size=5)
-heads = st.sampled_from(["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"])
+texts = st.lists(
+    st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]),
+    max_size=5,
+)
+heads = st.sampled_from(
+    ["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"]
+)
 selectors = st.sampled_from(["one", "=0", " other ", "\nmale", "a-b"])
 
 
@@ -28,14 +34,18 @@ def messages(draw: st.DrawFn, depth: int = 3) -> tuple[str, list[str]]:
     """A message and its arms."""
     head, arms = draw(heads), []
     for _ in range(draw(st.integers(1, 3))):
-        arm = " ".join(draw(texts)) + (draw(messages(depth - 1))[0] if depth and draw(st.booleans()) else " ")
+        arm = " ".join(draw(texts)) + (
+            draw(messages(depth - 1))[0] if depth and draw(st.booleans()) else " "
+        )
         head += f"{draw(selectors)}{{{arm}}}"
         arms.append(arm)
     return head + "}", arms
 
 
 @given(messages(), st.sampled_from(["", "It's ", "{a} "]), st.sampled_from(["", " {b}", "}"]))
-def test_the_arms_of_generated_messages_are_found(generated: tuple[str, list[str]], before: str, after: str) -> None:
+def test_the_arms_of_generated_messages_are_found(
+    generated: tuple[str, list[str]], before: str, after: str
+) -> None:
     whole, arms = generated
     text = before + whole + after
     parsed = parse(text, len(before))
@@ -65,8 +75,14 @@ def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
     [
         ("{ $n -> [one] a *[other] { $n } b }", [" a ", " { $n } b "]),
         ("{ $n ->\n [one] a [x] b\n *[other] c\n}", [" a [x] b\n", " c\n"]),
-        ('{ F($n, a: "}") -> [0] { "{" } a\t[1.5]{ "\\"}" } *[2]}', [' { "{" } a\t', '{ "\\"}" } ', ""]),
-        ("{ -t.attribute -> [a] x *[b] { $n -> [c] y *[d] z } }", [" x ", " { $n -> [c] y *[d] z } "]),
+        (
+            '{ F($n, a: "}") -> [0] { "{" } a\t[1.5]{ "\\"}" } *[2]}',
+            [' { "{" } a\t', '{ "\\"}" } ', ""],
+        ),
+        (
+            "{ -t.attribute -> [a] x *[b] { $n -> [c] y *[d] z } }",
+            [" x ", " { $n -> [c] y *[d] z } "],
+        ),
         ("{ $n -> }", None),
         ("{ $n -> a [one] b }", None),
         ("{ $n -> [one] a", None),
@@ -89,7 +105,11 @@ def test_the_arms_of_a_deep_message_are_not_translated() -> None:
         text = nested(depth)
         [span] = matches(text)
         parsed = parse(text)
-        assert (span.role, span.end) == ("message", len(text)) and parsed is not None and len(parsed.flows) == arms
+        assert (
+            (span.role, span.end) == ("message", len(text))
+            and parsed is not None
+            and len(parsed.flows) == arms
+        )
     assert parse("{$n->[a]" * 20_000 + "}" * 20_000) == Match(0, 180_000, "message", "message")
 
 

@@ -16,15 +16,24 @@ from tests.support.texts.matched import matches
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("%s %d %1$s %(name)s %-5.2f %lu %@", ["%s", "%d", "%1$s", "%(name)s", "%-5.2f", "%lu", "%@"]),
+        (
+            "%s %d %1$s %(name)s %-5.2f %lu %@",
+            ["%s", "%d", "%1$s", "%(name)s", "%-5.2f", "%lu", "%@"],
+        ),
         ("%d%% of %s%%", ["%d%%", "%s%%"]),
         ("%1 of %L2, %n files", ["%1", "%L2", "%n"]),
         (
             "{0} {name} {} {{user.first}} {{{raw}}} {a: {b}}",
             ["{0}", "{name}", "{}", "{{user.first}}", "{{{raw}}}", "{a: {b}}"],
         ),
-        ("${count} $HOME/bin $(date) #{user.name}", ["${count}", "$HOME/bin", "$(date)", "#{user.name}"]),
-        ("%{ruby} %<price>.2f :rails @drupal @@drupal", ["%{ruby}", "%<price>.2f", ":rails", "@drupal", "@@drupal"]),
+        (
+            "${count} $HOME/bin $(date) #{user.name}",
+            ["${count}", "$HOME/bin", "$(date)", "#{user.name}"],
+        ),
+        (
+            "%{ruby} %<price>.2f :rails @drupal @@drupal",
+            ["%{ruby}", "%<price>.2f", ":rails", "@drupal", "@@drupal"],
+        ),
         ('<x id="1"/> <ph/> <your name>', ['<x id="1"/>', "<ph/>"]),
         ("<keep>a b</keep> <b translate=no>c</b>", ["<keep>a b</keep>", "<b translate=no>c</b>"]),
         ("<% user.name %> {% if a %}", ["<% user.name %>", "{% if a %}"]),
@@ -35,9 +44,18 @@ from tests.support.texts.matched import matches
             ["/etc/hosts", "./run.sh", "~/x", "src/a.py", "C:\\Temp\\a.txt"],
         ),
         ("&amp; &#8594; &nbsp;", ["&amp;", "&#8594;", "&nbsp;"]),
-        ("#news at https://a.org/b?c=d. (www.a.org)", ["#news", "https://a.org/b?c=d", "www.a.org"]),
-        ("https://a.org/b_(c) (https://a.org/d_(e)_f), ok", ["https://a.org/b_(c)", "https://a.org/d_(e)_f"]),
-        ("https://a.org/a[1]?b={c}&d, http://[::1]:8/e.", ["https://a.org/a[1]?b={c}&d", "http://[::1]:8/e"]),
+        (
+            "#news at https://a.org/b?c=d. (www.a.org)",
+            ["#news", "https://a.org/b?c=d", "www.a.org"],
+        ),
+        (
+            "https://a.org/b_(c) (https://a.org/d_(e)_f), ok",
+            ["https://a.org/b_(c)", "https://a.org/d_(e)_f"],
+        ),
+        (
+            "https://a.org/a[1]?b={c}&d, http://[::1]:8/e.",
+            ["https://a.org/a[1]?b={c}&d", "http://[::1]:8/e"],
+        ),
         ("see link:https://a.org[the page] and www.a.org.", ["https://a.org", "www.a.org"]),
         ("die /usr/-Ordner und /bin/sh-Programme", ["/usr/", "/bin/sh"]),
         ('"My house 2 (old).pdf" and „Mein Haus.docx“', ["My house 2 (old).pdf", "Mein Haus.docx"]),
@@ -97,7 +115,10 @@ def test_spans_are_found(text: str, expected: list[str]) -> None:
             ["open", "close", "open", "open", "close", "close"],
         ),
         ("<![CDATA[<b>One</b> two]]>", ["break", "open", "close", "break"]),
-        ("Don\\'t. User''s ''{0}'' {1}''s", ["apostrophe", "apostrophe", "word", "word", "apostrophe"]),
+        (
+            "Don\\'t. User''s ''{0}'' {1}''s",
+            ["apostrophe", "apostrophe", "word", "word", "apostrophe"],
+        ),
         ("```\ncode. Code.\n```\ntext", ["break"]),
         ("{n, plural, one {# file} other {# files}}", ["message"]),
         ("{n, plural, one {# file}", ["word", "word"]),

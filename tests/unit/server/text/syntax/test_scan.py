@@ -1,4 +1,5 @@
-"""Codes of plain text beside the codes of a document: nothing is lost, pairs are nested, a code is never torn."""
+"""Codes of plain text beside the codes of a document: nothing is lost, pairs are nested, a code is
+never torn."""
 
 from __future__ import annotations
 
@@ -13,12 +14,10 @@ from server.text.tagged import Code, Tagged
 from tests.support.texts.matched import matches
 
 PARTS = [
-    *"%s|%(a)s|{0}|{{a}}|{{#if a}}|{{/if}}|{% if b %}|{% endif %}|${a}|$a|#a|@a|:a|`a`|`|**|*|_|~~|[|](b)|[b]|[/b]".split(
-        "|"
-    ),
-    *"{n, plural, one {|} other {|}}|{n, plural,|'{|'|''|\\'|\\n|\\|<b>|</b>|<x/>|&amp;|$x$|http://a.b/|a@b.c|/a/b|[[a]]".split(
-        "|"
-    ),
+    *"%s|%(a)s|{0}|{{a}}|{{#if a}}|{{/if}}|{% if b %}|{% endif "
+    "%}|${a}|$a|#a|@a|:a|`a`|`|**|*|_|~~|[|](b)|[b]|[/b]".split("|"),
+    *"{n, plural, one {|} other {|}}|{n, "
+    "plural,|'{|'|''|\\'|\\n|\\|<b>|</b>|<x/>|&amp;|$x$|http://a.b/|a@b.c|/a/b|[[a]]".split("|"),
     *[" ", "word", "\n", "a", ". ", "|", " > ", "#", "<", ">", "1", "```\n"],
 ]
 TAGS = ["", "", "", "(", "(", ")", ")", "x", "/"]
@@ -59,7 +58,9 @@ def test_every_byte_stays_and_pairs_are_nested(tagged: Tagged, kept: tuple[str, 
         elif code.role == "ec":
             assert opened.pop() == code.pair
     assert not opened
-    assert all(start <= end <= code.end - code.start for code in scanned.codes for start, end in code.flows)
+    assert all(
+        start <= end <= code.end - code.start for code in scanned.codes for start, end in code.flows
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,10 @@ def test_every_byte_stays_and_pairs_are_nested(tagged: Tagged, kept: tuple[str, 
         (["#", "<i>", "tag", "</i>", " x"], ["#<i>tag</i>"]),
         (["@{", "<b>", "user", "</b>", "} x"], ["@{<b>user</b>}"]),
         (["<b>", "%d", "</b>", "-%d"], ["<b>%d</b>-%d"]),
-        (["see ", "<b>", "http://a.org/", "<i>", "x", "</i>", "</b>"], ["<b>http://a.org/<i>x</i></b>"]),
+        (
+            ["see ", "<b>", "http://a.org/", "<i>", "x", "</i>", "</b>"],
+            ["<b>http://a.org/<i>x</i></b>"],
+        ),
         (["a ", "<b>", "word {0}", "</b>"], ["<b>", "{0}", "</b>"]),
         (["<b>", "**a", "</b>", "** b"], ["<b>", "**", "</b>", "**"]),
         (["`a ", "<p>", "b` ", "<p>", "`c`"], ["<p>", "<p>", "`c`"]),
@@ -125,8 +129,14 @@ def test_prose_has_no_codes(text: str) -> None:
     [
         ("#नमस्ते और @สวัสดี", ["#नमस्ते", "@สวัสดี"]),
         ("请看https://example.org/a，谢谢", ["https://example.org/a"]),
-        ("at @icloud.com, @user. @me@a.org @babel/core", ["@icloud.com", "@user", "@me@a.org", "@babel/core"]),
-        ("/users/{id}/posts/:pid /proc/[pid]/fd ./*.txt", ["/users/{id}/posts/:pid", "/proc/[pid]/fd", "./*.txt"]),
+        (
+            "at @icloud.com, @user. @me@a.org @babel/core",
+            ["@icloud.com", "@user", "@me@a.org", "@babel/core"],
+        ),
+        (
+            "/users/{id}/posts/:pid /proc/[pid]/fd ./*.txt",
+            ["/users/{id}/posts/:pid", "/proc/[pid]/fd", "./*.txt"],
+        ),
         ('<p v-if="a > b">', ['<p v-if="a > b">']),
         (
             "<input disabled> <?php echo $a->b ?> <%= a > b %>",
@@ -140,7 +150,10 @@ def test_prose_has_no_codes(text: str) -> None:
         (":flag-us: :name", [":flag-us:", ":name"]),
         ("#debian-women, #a-b:c.org, #MeToo-Debatte", ["#debian-women", "#a-b:c.org", "#MeToo"]),
         ("[.file]#rc.conf#, [.path]#/etc/rc# C#", ["[.file]#", "#", "[.path]#/etc/rc#"]),
-        ("\\[open models\\] \\*not bold\\* \\[a^2\\] a\\_b", ["\\[", "\\]", "\\*", "\\*", "\\[a^2\\]", "a\\_b"]),
+        (
+            "\\[open models\\] \\*not bold\\* \\[a^2\\] a\\_b",
+            ["\\[", "\\]", "\\*", "\\*", "\\[a^2\\]", "a\\_b"],
+        ),
         ("in /pɑ̃kʁeas/ and [\\alpha]", ["/pɑ̃kʁeas/", "\\alpha"]),
     ],
 )
