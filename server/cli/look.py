@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from server.api.errors import validation_message
 from server.api.routes.attention import inspected
 from server.api.schemas.attention import AttentionParameters
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.terminal import add_direction, print_table, whole_number
+from server.cli.terminal import add_direction, print_table, styled, whole_number
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services
@@ -231,11 +229,3 @@ def bar(share: float) -> str:
     """Returns a bar with its number."""
     full = round(_BAR * max(0.0, min(1.0, share)))
     return f"{styled('█' * full, CYAN)}{styled('·' * (_BAR - full), DIM)} {share:.2f}"
-
-
-def styled(text: str, *styles: int) -> str:
-    """Returns a text with attributes of ANSI terminals, or without them where the output is none or
-    NO_COLOR is set."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    return f"\x1b[{';'.join(map(str, styles))}m{text}\x1b[0m"

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import sys
 import threading
 import unicodedata
@@ -139,3 +140,11 @@ def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exceptio
 
     threading.Thread(target=read, daemon=True).start()
     return queue
+
+
+def styled(text: str, *styles: int) -> str:
+    """Returns a text with attributes of ANSI terminals, or without them where the output is none or
+    NO_COLOR is set."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{';'.join(map(str, styles))}m{text}\x1b[0m"

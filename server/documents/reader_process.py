@@ -1,6 +1,5 @@
-"""The process that parses and writes documents, so that their memory is outside the API process and
-is given back. Each line of standard input is a task in JSON, which names a `Workspace`, and each
-line of standard output its result."""
+"""The process that parses and writes documents, so that their memory is given back. A line of
+standard input is a task in JSON, which names a `Workspace`, and one of the output its result."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def perform(
     message.
 
     "read" writes the texts of the upload, "write" writes the translated file. A failure that is not
-    the document's fault has the key `trace`, which contains no text of the document.
+    the document's fault has the key `trace`, without text of it.
     """
     workspace = Workspace(folder)
     try:
@@ -80,7 +79,8 @@ def perform(
             ]
             workspace.result.write_bytes(document.write(translations))
             return {}
-        size = sum(len(tagged_of(text, document.format).text) for text in document.texts)
+        texts = [tagged_of(text, document.format).text for text in document.texts]
+        size = sum([len(text.strip("\r\n")) for text in texts])
         if size > characters:
             raise TextTooLong(
                 f"The file's {size:,} characters are over the limit of {characters:,}."

@@ -182,6 +182,7 @@ def test_the_history_is_kept_on_the_device(page: Any) -> None:
     page.click("#entries li >> nth=0 >> button >> nth=1")
     assert page.locator("#entries li").count() == 1
     page.click("#forget")
+    page.wait_for_timeout(2_000)  # what is shown is remembered after a second and a half
     assert page.evaluate("localStorage.getItem('translations')") == "[]"
 
 

@@ -32,8 +32,8 @@ def test_only_settings_read_the_environment() -> None:
         and isinstance(node.ctx, ast.Load)
     ]
     # server/__init__.py reads no setting: it sets the number of threads of NumPy's library, which
-    # has no other interface.
-    assert set(readers) <= {"server/config.py", "server/__init__.py"}
+    # has no other interface. NO_COLOR and TERM are of the terminal.
+    assert set(readers) <= {"server/config.py", "server/__init__.py", "server/cli/terminal.py"}
 
 
 def test_the_api_process_imports_neither_torch_nor_the_libraries_that_read_documents() -> None:

@@ -37,7 +37,7 @@ const repeat = repeating(() => guard(translate)());
 const fork = async (forks) => forks.length && (await import("./word_choice.js")).fork(forks, took);
 const guard = guarding(showError);
 
-// -- translating ------------------------------------------------------------------------------------------------------
+// -- translating -----------------------------------------------------------------------------------
 /** Translates the text of the field, with the words `forks` of a link. */
 async function translate(forks = []) {
   if (!languages.length) return load();
@@ -155,7 +155,7 @@ function setText(text) {
   resize();
 }
 
-// -- languages --------------------------------------------------------------------------------------------------------
+// -- languages -------------------------------------------------------------------------------------
 /** Fills the lists of languages and chooses `from` and `to` where the server has them. */
 function languageLists(from = $("from").value, to = $("to").value) {
   const codes = new Set(languages.flatMap(({ code, targets }) => [code, ...targets]));
@@ -205,7 +205,7 @@ function changed() {
   keep("target", (wished = $("to").value));
 }
 
-// -- the URL and the history of this device ---------------------------------------------------------------------------
+// -- the URL and the history of this device --------------------------------------------------------
 /** Writes text and languages into the fragment of the URL, which browsers do not send to the server. A text that is too long
  * for a link is kept with the entry of the browser's history. `forks` are the words that were chosen, see word_choice.js. */
 function remember(forks = []) {
@@ -243,7 +243,7 @@ function restore() {
   return translate(wanted.getAll("fork"));
 }
 
-// -- the page itself --------------------------------------------------------------------------------------------------
+// -- the page itself -------------------------------------------------------------------------------
 function buttons() {
   onText($("text"), typed);
   onSend($("text"), () => guard(translate)());
@@ -319,6 +319,7 @@ async function begin() {
     guard(() => (languages.length ? restore() : load())),
   );
   addEventListener("storage", ({ key }) => key === "translations" && drawHistory(recall)); // another tab changed it
+  $("memory").addEventListener("click", () => clearTimeout(settled)); // deleted for good
   beginGlossary(guard(translate));
   useInterface(kept("interface", document.documentElement.lang));
   return load();

@@ -58,8 +58,8 @@ RULES = {
     ),
     "once: a second stand-in is taken out": ("if match.span() not in taken]", "if False]"),
     "once: a symbol that was not read is taken out": (
-        "if match[0] not in reading.text]",
-        "if False]",
+        "if match[0] not in reading.text\n",
+        "if False\n",
     ),
     "nested: an element keeps those within it": ("element.order < last.end", "False"),
     "ordered: an end comes before a later start": (
