@@ -36,21 +36,16 @@ def processes(server: LiveServer) -> list[psutil.Process]:
 
 
 def connect(server: LiveServer) -> socket.socket:
-    connection = socket.create_connection(
-        ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60
-    )
-    connection.sendall(
-        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    )
-    return connection
+    """Returns a connection without a request: one that has begun must end within seconds."""
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60)
 
 
 def answer_to(connection: socket.socket) -> bytes:
-    """Sends the rest of a request and returns the answer, empty where the connection is closed or
-    reset."""
+    """Sends a request and returns the answer, empty where the connection is closed or reset."""
     body = json.dumps({"q": "the dog sleeps", "source": "en", "target": "de"}).encode()
+    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     try:
-        connection.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        connection.sendall(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         return connection.recv(65_536)
     except (ConnectionResetError, BrokenPipeError):
         return b""
@@ -68,6 +63,7 @@ def test_open_files_that_are_used_up_are_logged_and_cost_no_accepted_request(
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, 4096))
     with ExitStack() as stack:
         accepted = [stack.enter_context(connect(server)) for _ in range(FREE // 2)]
+        assert all(map(answer_to, accepted))
         flood = [stack.enter_context(connect(server)) for _ in range(FLOOD)]
         wait_for(lambda: "out of open files" in server.log.read_text())
         answers = [answer_to(connection) for connection in accepted]
