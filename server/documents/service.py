@@ -61,11 +61,10 @@ class Readers:
             try:
                 async with asyncio.timeout(READER_SECONDS):
                     return await process.run(task)
-            except (TimeoutError, MemoryError) as error:
-                late = isinstance(error, TimeoutError)
-                raise PayloadTooLarge(
-                    "The file takes too long to read; split it." if late else NO_MEMORY
-                ) from None
+            except TimeoutError:
+                raise PayloadTooLarge("The file takes too long to read; split it.") from None
+            except MemoryError:
+                raise PayloadTooLarge(NO_MEMORY) from None
             finally:
                 self._free.append(process)
 

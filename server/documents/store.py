@@ -46,6 +46,14 @@ TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 
 
+class Entry(NamedTuple):
+    """A file until its expiry, in seconds on the monotonic clock."""
+
+    until: float
+    size: int
+    caller: str
+
+
 class StoredFile(NamedTuple):
     """A translated file. `name` is the file name for the download, and `content` the path of the
     file, or its bytes. If `once`, a file with a path is deleted when it has been sent."""
@@ -78,9 +86,7 @@ class FileStore:
         self._records, self._shared, self._seconds, self._limit = records, shared, seconds, limit
         self._alone = not records.shared or common is not None
         self._common = self._folder = common
-        self._entries: dict[str, tuple[float, int, str]] = {}
-        """The time of expiry on the monotonic clock, the bytes and the caller of each file, by
-        token."""
+        self._entries: dict[str, Entry] = {}
 
     @property
     def _results(self) -> Path | None:
@@ -121,7 +127,7 @@ class FileStore:
         record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
         put = self._records.put_patiently if patient else self._records.put
         await put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
-        self._entries[token] = monotonic() + self._seconds, size, caller
+        self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
         await self.prune()
         return token
 
@@ -159,17 +165,17 @@ class FileStore:
         """Deletes the files of this server that have expired, and those beyond the bytes; one file
         always stays."""
         now = monotonic()
-        for token in [token for token, (until, *_) in self._entries.items() if until <= now]:
+        for token in [token for token, entry in self._entries.items() if entry.until <= now]:
             await self._drop(token)
         while len(self._entries) > 1:
             held: Counter[str] = Counter()
-            for _, size, caller in self._entries.values():
-                held[caller] += size
+            for entry in self._entries.values():
+                held[entry.caller] += entry.size
             if held.total() <= self._limit:
                 break
             [(largest, _)] = held.most_common(1)
             await self._drop(
-                next(token for token, (*_, caller) in self._entries.items() if caller == largest)
+                next(token for token, entry in self._entries.items() if entry.caller == largest)
             )
 
     async def close(self) -> None:

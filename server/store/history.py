@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
 
@@ -86,36 +86,28 @@ class TranslationRecord:
 def encoded(record: TranslationRecord) -> bytes:
     """Returns a record as JSON, without fields that have their default. Other threads run between
     the sentences."""
-    legs = [_leg(leg) for leg in record.legs]
-    values = {"id": record.id, "created": record.created, "legs": legs}
-    return orjson.dumps(values, _sentence, orjson.OPT_PASSTHROUGH_DATACLASS)
+    return orjson.dumps(record, _values, orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
-def _leg(leg: LegRecord) -> dict[str, object]:
-    values: dict[str, object] = {
-        "model": leg.model,
-        "source_language": leg.source_language,
-        "target_language": leg.target_language,
-        "sentences": leg.sentences,
-    }
-    if leg.computation:
-        values["computation"] = leg.computation
-    if leg.options is not None:
-        values["options"] = _options(leg.options)
-    return values
+def _is_required(item: Field[object]) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING
 
 
-_LATER = [(item.name, attrgetter(item.name)) for item in fields(SentenceRecord)[2:]]
+_FIELDS = {
+    kind: [(item.name, attrgetter(item.name), _is_required(item)) for item in fields(kind)]
+    for kind in (TranslationRecord, LegRecord, SentenceRecord)
+}
+"""Name and value of each field, and whether it has no default. All defaults are false."""
 
 
-def _sentence(record: SentenceRecord | DecodingOptions) -> dict[str, object]:
+def _values(
+    record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions,
+) -> dict[str, object]:
+    """Returns the fields that have no default, or another value."""
     if isinstance(record, DecodingOptions):
         return _options(record)
-    values: dict[str, object] = {"source_text": record.source_text, "source": record.source}
-    for name, value_of in _LATER:  # their defaults are false
-        if value := value_of(record):
-            values[name] = value
-    return values
+    listed = _FIELDS[type(record)]
+    return {name: value for name, get, required in listed if (value := get(record)) or required}
 
 
 @kept(256)

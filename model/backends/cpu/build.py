@@ -48,14 +48,11 @@ TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 def library(isa: Isa = "auto") -> Path:
     """Returns the library of the fastest instruction set that is compiled and that this processor
     has, or of `isa`. Raises CpuBackendUnavailable if there is none."""
-    compiled = [
-        candidate for candidate in available(isa) if (SOURCES / library_name(candidate)).is_file()
-    ]
+    paths = {candidate: SOURCES / library_name(candidate) for candidate in available(isa)}
+    compiled = [candidate for candidate, path in paths.items() if path.is_file()]
     if not compiled:
         raise CpuBackendUnavailable(f"The CPU backend is not compiled; `{COMMAND}` compiles it.")
-    return SOURCES / library_name(
-        fastest_first(compiled, lambda candidate: SOURCES / trial_name(candidate))[0]
-    )
+    return paths[fastest_first(compiled, lambda candidate: SOURCES / trial_name(candidate))[0]]
 
 
 def library_name(instructions: InstructionSet) -> str:

@@ -298,14 +298,9 @@ class WorkerPool:
     def computation(self) -> tuple[str, ...]:
         """Device, number format and decode path of the workers, on which translations may depend.
         Empty while no worker is up, or while they differ."""
-        common: tuple[str, ...] = ()
-        for worker in self._workers:
-            if worker.ready is not None:
-                computation = worker.ready.computation
-                if common and computation != common:
-                    return ()
-                common = computation
-        return common
+        ready = [worker.ready for worker in self._workers if worker.ready is not None]
+        computations = {worker.computation for worker in ready}
+        return computations.pop() if len(computations) == 1 else ()
 
     @property
     def prices(self) -> tuple[float, float]:
