@@ -7,17 +7,20 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 from typing import Any
 
 import orjson
 
 from server.errors import Unavailable
-from server.process import end_first
+from server.process import end_first, limit_processor_time
 
 log = logging.getLogger(__name__)
-TASK_SECONDS = 120.0
-"""Longest time of a task: to study an encoder, to read or to write a document."""
+TASK_SECONDS = 120
+"""Longest processor time of a task: to study an encoder, to read or to write a document."""
+HANG_SECONDS = 1200.0
+"""A task that takes longer hangs, also where the machine is busy."""
 IDLE_SECONDS = 60.0
 """The process ends after this time without a task."""
 RESULT_BYTES = 64_000_000
@@ -61,7 +64,8 @@ class TaskProcess:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("The process has pipes.")
         try:
-            async with asyncio.timeout(TASK_SECONDS):
+            limit_processor_time(process.pid, TASK_SECONDS)
+            async with asyncio.timeout(HANG_SECONDS):
                 process.stdin.write(line)
                 await process.stdin.drain()
                 answer = await process.stdout.readline()
@@ -72,6 +76,8 @@ class TaskProcess:
             pass  # the process has ended
         if not answer:
             await self._end()
+            if process.returncode == -signal.SIGXCPU:
+                raise TimeoutError
             log.warning(
                 "the process of %s has ended",
                 self._module,
@@ -105,6 +111,7 @@ class TaskProcess:
         """Kills the process. The next task starts another one."""
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)  # process.kill() could take the status
             await process.wait()

@@ -26,3 +26,19 @@ async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, mon
         assert await tasks.run(task) == task
         await asyncio.wait_for(tasks._process.wait(), 10)
     await tasks.close()
+
+
+@pytest.mark.slow
+async def test_a_task_is_bounded_by_the_processor_time_that_it_uses(tmp_path, monkeypatch):
+    """A busy machine ends no task, and what computes without end is ended and replaced."""
+    (tmp_path / "sums.py").write_text(
+        "import sys\nfor line in sys.stdin:\n    while 'endless' in line: pass\n    print(line, end='', flush=True)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(task_process, "TASK_SECONDS", 1)
+    tasks = TaskProcess("sums")
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await tasks.run({"text": "endless"})
+        assert await tasks.run({"text": "short"}) == {"text": "short"}
+    await tasks.close()

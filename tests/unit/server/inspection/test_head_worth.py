@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,9 @@ async def test_the_first_look_begins_to_measure_and_a_later_one_has_the_losses(
     served, heads = read_model(path), HeadWorth()
     assert roles is not None and roles.losses is None
     assert heads.with_losses(served, roles) == roles, "it does not wait"
-    end = time.monotonic() + 120
-    while (found := heads.with_losses(served, roles)) == roles and time.monotonic() < end:  # noqa: ASYNC110
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(1_200):
+        while (found := heads.with_losses(served, roles)) == roles:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
     assert found is not None and found.losses is not None and found.losses.sentences >= 5
     assert fingerprint(path) == version, "the model is the same for history and caches"
     await heads.close()
