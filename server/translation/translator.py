@@ -15,7 +15,7 @@ from typing import Any
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.access.turns import Turns
-from server.engine.client.batch import BURST, Batch, gather_or_cancel
+from server.engine.client.batch import Batch, Slices, gather_or_cancel
 from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
@@ -121,15 +121,11 @@ class Translator:
             if current and self.engine.workers.computation == computation:
                 cache.add([keys[number] for number in missing], done)
         cache.note(request.key)
-        if not found:
-            return done
-        translated = iter(done)
-        return [
-            await self._repeated(number, found[number], request, listener)
-            if number in found
-            else next(translated)
-            for number in range(len(keys))
-        ]
+        slices = Slices()
+        for number in sorted(found):
+            done.insert(number, await self._repeated(number, found[number], request, listener))
+            await slices.next()
+        return done
 
     async def _repeated(
         self,
@@ -142,8 +138,6 @@ class Translator:
         own."""
         answer = dataclasses.replace(translation, id=new_id(), cached=True)
         await self._record(answer, request)
-        if number % BURST == BURST - 1:
-            await asyncio.sleep(0)  # other requests are served
         if listener is not None:
             for position, sentence in enumerate(answer.legs[-1].sentences if answer.legs else ()):
                 listener.on_sentence(number, position, sentence)
@@ -171,15 +165,9 @@ class Translator:
         characters, tokens = sum(map(len, request.texts)), estimated_tokens(request)
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)
-        searched, best = (
-            chosen.searched(request.source, request.target, request.options),
-            request.best,
-        )
-        best = (
-            searched
-            if best is request.options
-            else chosen.searched(request.source, request.target, best)
-        )
+        searched = best = chosen.searched(request.source, request.target, request.options)
+        if request.best is not request.options:
+            best = chosen.searched(request.source, request.target, request.best)
         beam = searched.beam_size
         price, look_price = self.admission.prices
         forms = sentence.declared(request, searched, best)
@@ -282,15 +270,17 @@ class Translator:
         """Translates texts over the legs of their route and records the translations."""
         route = prepared[0].route
         legs: list[list[TranslatedLeg]] = [[] for _ in prepared]
-        ranked: list[list[Tagged]] = []
+        joined: list[Tagged] = []
+        ranked: list[list[str]] = [[text.text] for text in prepared]
+        slices = Slices()
         parts = [text.segmented for text in prepared if text.segmented]
         for number, leg in enumerate(route):
             if number:
                 parts = [
                     await self.work(
-                        request.client, len(text.text), segment, tagged[0], leg, request, False
+                        request.client, len(text.text), segment, tagged, leg, request, False
                     )
-                    for text, tagged in zip(prepared, ranked, strict=True)
+                    for text, tagged in zip(prepared, joined, strict=True)
                 ]
             # Alternatives are those of the last leg: every alternative of an earlier leg would need
             # its own second leg.
@@ -301,44 +291,37 @@ class Translator:
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            decoding, best = (
-                leg.decoding_options(leg_request.options),
-                leg.decoding_options(leg_request.best),
-            )
+            decoding = leg.decoding_options(leg_request.options)
+            best = leg.decoding_options(leg_request.best)
             drafts = await self._drafts(
                 prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
-            ranked, computation = [], " ".join(self.engine.workers.computation)
+            joined, ranked, computation = [], [], " ".join(self.engine.workers.computation)
             for known, part, own in zip(legs, parts, drafts, strict=True):
                 size, hypotheses = len(part.tagged.text), leg_request.options.hypotheses
-                ranked.append(
-                    await self.work(request.client, size, _translated, part, own, hypotheses)
+                tagged, written, sentences = await self.work(
+                    request.client, size, _translated, part, own, hypotheses
                 )
-                results = [each.sentence() for each in own]
+                joined.append(tagged)
+                ranked.append(written)
                 known.append(
                     TranslatedLeg(
-                        leg.model.name, leg.model.key, leg.source, leg.target, ranked[-1][0].write(),
-                        tuple([results[number] for number in part.order]), decoding.beam_size, best.rerank, computation,
+                        leg.model.name, leg.model.key, leg.source, leg.target, written[0],
+                        sentences, decoding.beam_size, best.rerank, computation,
                     )
                 )  # fmt: skip
-                if len(ranked) % BURST == 0:
-                    await asyncio.sleep(0)
+                await slices.next()
         translations: list[Translation] = []
-        for text, known, texts in zip(
-            prepared, legs, ranked or [[] for _ in prepared], strict=True
-        ):
-            written = [each.write() for each in texts] or [text.text]
+        for text, known, texts in zip(prepared, legs, ranked, strict=True):
+            first, *others = texts
             if request.on_flag == "source" and len(known) > 1:
                 flagged = any(each.flags & FAULTS for leg in known for each in leg.sentences)
-                written = [text.text] if flagged else written
-            first, *others = written
+                first, others = (text.text, []) if flagged else (first, others)
             alternatives = distinct_alternatives(first, others) if others else ()
-            translations.append(
-                Translation(new_id(), first, alternatives, text.detected, tuple(known))
-            )
-            await self._record(translations[-1], request, len(text.text))
-            if len(translations) % BURST == 0:
-                await asyncio.sleep(0)
+            done = Translation(new_id(), first, alternatives, text.detected, tuple(known))
+            await self._record(done, request, len(text.text))
+            translations.append(done)
+            await slices.next()
         return translations
 
     async def _drafts(
@@ -468,14 +451,17 @@ def token_estimate(text: str) -> int:
 
 
 def _translated(
-    segmented: SegmentedText, sentences: Sequence[Draft], hypotheses: int
-) -> list[Tagged]:
-    """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer
-    of them is repeated with its last one."""
-    return [
-        segmented.join([each.finished[min(rank, len(each.finished) - 1)] for each in sentences])
+    segmented: SegmentedText, drafts: Sequence[Draft], hypotheses: int
+) -> tuple[Tagged, list[str], tuple[Sentence, ...]]:
+    """Returns the text of the best hypotheses, this text and that of the second best and so on as
+    they are written, and the sentences. One with fewer hypotheses is repeated with its last one."""
+    joined = [
+        segmented.join([each.finished[min(rank, len(each.finished) - 1)] for each in drafts])
         for rank in range(hypotheses)
     ]
+    sentences = [each.sentence() for each in drafts]
+    written = [each.write() for each in joined]
+    return joined[0], written, tuple([sentences[number] for number in segmented.order])
 
 
 def _token_progress(

@@ -20,10 +20,22 @@ Result = TypeVar("Result")
 MOST = 512
 """Jobs of a batch that are in progress at the same time: enough for every slot of a GPU."""
 BURST = 32
-"""Results that are reported, or tasks that begin, at once; after them the event loop serves other
-requests."""
+"""Tasks that begin at once; after them the event loop serves other requests."""
 SLICE_SECONDS = 0.001
-"""After so much work on jobs and answers the event loop serves other requests."""
+"""After so much work for one request the event loop serves others."""
+
+
+class Slices:
+    """Divides the work for one request on the event loop into slices."""
+
+    def __init__(self) -> None:
+        self._end = time.perf_counter() + SLICE_SECONDS
+
+    async def next(self) -> None:
+        """Ends a step of the work; after SLICE_SECONDS of them others are served."""
+        if time.perf_counter() >= self._end:
+            await asyncio.sleep(0)
+            self._end = time.perf_counter() + SLICE_SECONDS
 
 
 class Batch(Generic[Result]):
@@ -77,7 +89,7 @@ class Batch(Generic[Result]):
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _fill(self) -> None:
-        until = time.perf_counter() + SLICE_SECONDS
+        slices = Slices()
         while self._begun < len(self._results) and len(self._sent) + len(self._tasks) < MOST:
             number = self._begun
             self._begun += 1
@@ -86,20 +98,18 @@ class Batch(Generic[Result]):
             else:
                 self._sent[number] = item
                 item.future.add_done_callback(partial(self._arrive, number))
-            if time.perf_counter() >= until:
-                await asyncio.sleep(0)
-                until = time.perf_counter() + SLICE_SECONDS
+            await slices.next()
 
     async def _tell(self) -> None:
         """Reports the results that are there and whose predecessors are."""
+        slices = Slices()
         for group, order in enumerate(self._orders):
             for place in range(self._reported[group], len(order)):
                 if self._report is None or (result := self._results[order[place]]) is None:
                     break
                 self._report(group, place, result)
                 self._reported[group] += 1
-                if place % BURST == BURST - 1:
-                    await asyncio.sleep(0)
+                await slices.next()
 
     def _arrive(self, number: int, done: asyncio.Future[Any]) -> None:
         self._arrived.append((number, done))

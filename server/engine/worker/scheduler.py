@@ -8,6 +8,7 @@ for batch in scheduler.schedule():  # sequences that decode a step, or looks for
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Items
@@ -23,6 +24,9 @@ _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Part of a model's slots for documents; the smaller one while it has short requests."""
 _TURN_STEPS, _MOST_LOOKS = 3.0, 8
 """A turn may also take as long as so many decode steps of short requests; looks of one pass."""
+_RECENT_SECONDS = 0.1
+"""Documents leave time for short requests until the device worked so long without one: a sentence
+with markup is a job and, a little later, a look."""
 
 
 class Scheduler:
@@ -41,6 +45,7 @@ class Scheduler:
         self._flows = {False: FairClock(), True: FairClock()}
         self.token_seconds = dict.fromkeys(KINDS, 1e-4)  # all that a token of a row takes, lately
         self._prefill_seconds, self._step_seconds = 1e-4, 0.0  # of a padded token; of a short step
+        self._without_short = math.inf  # seconds of the device since the last short request
 
     @property
     def running(self) -> list[Sequence]:
@@ -65,6 +70,8 @@ class Scheduler:
         if sequence.alone:
             self._alone.remove(sequence)
         self.queues[sequence.job.model].remove(sequence)
+        if not sequence.kind.document:
+            self._without_short = 0.0
         if sequence.hypotheses or sequence.kind.look:
             token = sequence.seconds / sequence.length / sequence.width
             self.token_seconds[sequence.kind] += 0.05 * (token - self.token_seconds[sequence.kind])
@@ -99,6 +106,7 @@ class Scheduler:
         for client, by_weight in used.items():
             self._flows[kind.document].charge((kind, client), by_weight / kind.weight)
         self._classes.charge(kind.document, seconds / (_DOCUMENT_WEIGHT if kind.document else 1.0))
+        self._without_short += seconds
 
     def schedule(self) -> list[list[Sequence]]:
         """Admits jobs and returns the batches of the next turn, each of one kind and one model.
@@ -113,7 +121,7 @@ class Scheduler:
         turns: dict[Kind, Flow] = {}  # the kinds with jobs in fair order, each with its first flow
         for flow in sorted(flows, key=self._used) if len(flows) > 1 else flows:
             turns.setdefault(flow[0], flow)
-        beside = SHORT in turns or LOOK in turns
+        beside = SHORT in turns or LOOK in turns or self._without_short < _RECENT_SECONDS
         for kind, flow in turns.items():
             longest = (kind if beside else SHORT).longest
             longest = max(longest, _TURN_STEPS * self._step_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -317,6 +318,38 @@ def test_a_look_of_a_short_request_does_not_wait_for_documents() -> None:
     made.add(look(4, client="polite"), 0.0)
     [batch] = made.schedule()
     assert [request.id for request in batch] == [4]
+
+
+@pytest.mark.parametrize("asked", [look, job])
+def test_documents_leave_time_for_a_short_request_that_may_come_again(
+    asked: Callable[..., Job],
+) -> None:
+    """After a short request, turns of documents are as short as beside it until the device worked
+    for a tenth of a second: a sentence with markup is a job and, a little later, a look."""
+    made = scheduler(64, 10_000)
+    for id in range(1000):
+        made.add(asked(id, priority=1), 0.0)
+
+    def newcomers() -> int:
+        [batch] = made.schedule()
+        seconds = [0.001 * sequence.length for sequence in batch]
+        if not batch[0].kind.look:
+            made.record_prefill(batch, sum(seconds))
+        else:
+            made.charge(batch, seconds, sum(seconds))
+        for sequence in batch:
+            made.finish(sequence.id)
+        return len(batch)
+
+    for _ in range(50):
+        usual = newcomers()
+    made.add(job(2000), 0.0)
+    [[short]] = made.schedule()
+    made.record_step([short], 0.001, 1)
+    made.finish(short.id)
+    turns = list(iter(newcomers, usual))
+    assert usual >= 8 and turns and max(turns) == 1
+    assert 0.1 <= 0.001 * sum(turns) * (5 if asked is job else 2) <= 0.11
 
 
 def test_the_charge_of_a_client_is_forgotten_only_while_it_makes_no_difference() -> None:
