@@ -24,7 +24,7 @@ async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, mon
     tasks = TaskProcess("echo_tasks")
     for _ in range(2):
         assert await tasks.run(task) == task
-        await asyncio.wait_for(tasks._process.wait(), 10)
+        await asyncio.wait_for(tasks._process.wait(), 60)
     await tasks.close()
 
 
