@@ -35,8 +35,9 @@ class SafetensorFiles(Mapping[str, Float32]):
             try:
                 opened = safe_open(file, framework="numpy")
             except (SafetensorError, OSError) as error:
+                again = ": copy or download it again" if isinstance(error, SafetensorError) else ""
                 raise FolderError(
-                    f"{file.name} is not a readable safetensors file: {error}."
+                    f"{file.name} is not a readable safetensors file: {error}{again}."
                 ) from None
             self._files |= dict.fromkeys(opened.keys(), (file, opened))  # type: ignore[no-untyped-call]
             self._scales |= _scales(opened.metadata() or {})  # type: ignore[no-untyped-call]

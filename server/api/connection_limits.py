@@ -26,6 +26,7 @@ from httptools import (
     HttpRequestParser,
     parse_url,
 )
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -98,6 +99,11 @@ class Cycle(RequestResponseCycle):
             if not self.keep_alive:
                 self.transport.close()
             self.on_response()
+
+
+def write_answers_at_once() -> None:
+    """Has uvicorn's own protocol use `Cycle` in this process, where another program listens."""
+    httptools_impl.RequestResponseCycle = Cycle  # type: ignore[misc]
 
 
 log = logging.getLogger(__name__)

@@ -150,6 +150,8 @@ async def announce(services: Services, url: str) -> None:
     others would lose."""
     await services.loaded()
     status = services.engine.workers.status()
+    if status.no_device:
+        return  # the command ends and says so
     if services.readiness == "failed":
         log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
     elif not services.draining:

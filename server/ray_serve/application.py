@@ -19,6 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
+from server.api.connection_limits import write_answers_at_once
 from server.api.middleware.entrance import OneRequestId
 from server.config import Settings
 from server.engine.ipc.options import NO_DEVICE
@@ -41,6 +42,9 @@ class Server:
         self._settings = Settings.read(argparse.Namespace(**settings))
         configure_logging(self._settings.log_level, self._settings.log_format)
         self._services = Services(self._settings)
+        # Ray's listener has uvicorn's protocol, and no proxy can repeat a request whose replica
+        # ends between head and body.
+        write_answers_at_once()
 
     def __serve_build_asgi_app__(self) -> Any:
         """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown

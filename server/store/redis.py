@@ -34,6 +34,7 @@ FULL = (
 )
 FAILURES = 2
 """Consecutive failures that open the circuit breaker."""
+REMEDY = "--state names it; limits and results are those of this server alone meanwhile"
 CONNECTIONS = 16
 REFUSAL_LOG_SECONDS = 60.0
 """Time between two log lines about refused commands."""
@@ -94,14 +95,14 @@ class RedisConnection(Store):
         self._failures += 1
         if self.up and self._failures >= FAILURES:
             self.up = False
-            log.warning("the shared state (Redis) cannot be reached: %s", reason(error))
+            log.warning("the shared state (Redis) cannot be reached: %s; %s", reason(error), REMEDY)
 
     def _count_refusal(self, error: Exception) -> None:
         self.errors += 1
         now = asyncio.get_running_loop().time()
         if now >= self._next_refusal_logged:
             self._next_refusal_logged = now + REFUSAL_LOG_SECONDS
-            log.warning("Redis refuses commands: %s", reason(error))
+            log.warning("Redis refuses commands: %s; its log has the cause", reason(error))
 
     async def _beat(self) -> None:
         try:

@@ -43,6 +43,7 @@ RECORD_BYTES = 200
 LOG_PAGES = 250
 """Pages of the write-ahead log that are moved into the database."""
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+RESTORE = "restore a backup, or move the file away and begin without its keys and glossaries"
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -111,7 +112,7 @@ class SQLiteStore(Store):
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(
                 f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: "
-                f"{reason}.{whose(folder)}"
+                f"{reason}{action(error)}.{whose(folder)}"
             ) from None
 
     @in_thread
@@ -216,10 +217,8 @@ class SQLiteStore(Store):
         self.full |= exhausted(error) is DISK
         if self.up:
             self.up = False
-            action = f": {DISK.remedy}" if self.full else ""
-            damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
-            level = logging.ERROR if damaged or self.full else logging.WARNING
-            log.log(level, "%s cannot be used: %s%s", FILE_NAME, str(error)[:200], action)
+            level = logging.ERROR if (remedy := action(error)) else logging.WARNING
+            log.log(level, "%s cannot be used: %s%s", FILE_NAME, str(error)[:200], remedy)
         return StateUnreachable(self.unreachable)
 
     def _migrate(self, folder: Path | None) -> None:
@@ -262,6 +261,14 @@ def connect(path: str) -> sqlite3.Connection:
     database.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     database.execute(f"PRAGMA journal_size_limit={LOG_PAGES * PAGE_BYTES}")
     return database
+
+
+def action(error: Exception) -> str:
+    """Returns what an operator does about a full disk or a damaged file, or nothing."""
+    if exhausted(error) is DISK:
+        return f": {DISK.remedy}"
+    damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
+    return f": {RESTORE}" if damaged else ""
 
 
 def whose(folder: Path | None) -> str:

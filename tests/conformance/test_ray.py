@@ -28,6 +28,10 @@ def test_the_options_of_the_deployment_are_those_of_this_version_of_ray() -> Non
         "'1'\n"
         "build({'max_replicas': 4, 'gpus': 1, 'settings': {'log_format': 'json'}})\n"
         "build({'min_replicas': 2, 'max_replicas': 2})\n"
+        "from uvicorn.protocols.http import httptools_impl; from server.ray_serve.application "
+        "import Server\n"
+        "import asyncio; asyncio.run(Server.__new__(Server).__init__({}))\n"
+        "assert httptools_impl.RequestResponseCycle.__name__ == 'Cycle'\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False

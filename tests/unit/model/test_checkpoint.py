@@ -131,7 +131,7 @@ def test_missing_or_broken_files_are_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for length in (0, 7, 100, len(whole) - 1):
         file.write_bytes(whole[:length])
-        with pytest.raises(FolderError, match="not a readable safetensors file"):
+        with pytest.raises(FolderError, match=r"not a readable safetensors file: .*again\.$"):
             load_model(folder)
     file.write_bytes((10**10).to_bytes(8, "little") + whole[8:])
     with pytest.raises(FolderError, match="not a readable safetensors file"):

@@ -11,10 +11,15 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
 
 from server.api import connection_limits
 from server.api.connection_limits import Cycle, UnfinishedRequests
@@ -364,3 +369,24 @@ async def test_a_header_cannot_begin_another_one(value):
 async def test_a_body_has_the_stated_length(bodies):
     with pytest.raises(RuntimeError):
         await Cycles("GET").send(4, bodies)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_protocol_of_another_program_writes_an_answer_at_once(at_once, monkeypatch):
+    """As the listener of Ray: a server that ends between head and body has broken an answer."""
+    monkeypatch.setattr(httptools_impl, "RequestResponseCycle", RequestResponseCycle)
+    if at_once:
+        connection_limits.write_answers_at_once()
+    config = uvicorn.Config(PlainTextResponse("Hello"), http="auto", log_config=None)
+    config.load()
+    state = ServerState()
+    transport = Mock(is_closing=lambda: False, get_extra_info=lambda name: None)
+    made: Any = config.http_protocol_class
+    protocol = made(config, state, {})
+    protocol.connection_made(transport)
+    protocol.data_received(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+    await asyncio.gather(*state.tasks)
+    written = [call.args[0] for call in transport.write.call_args_list]
+    assert len(written) == 2 - at_once
+    assert b"".join(written).endswith(b"\r\n\r\nHello")
+    protocol.connection_lost(None)

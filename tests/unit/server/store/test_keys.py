@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ import redis as redis_client
 from server.__main__ import main
 from server.errors import QuotaExceeded, SettingsError, StateUnreachable
 from server.store import keys as bounds
+from server.store import sqlite
 from server.store.keys import Key, Keys
 from server.store.redis import name_of
 from server.store.sqlite import SQLiteStore
@@ -123,8 +125,19 @@ def test_known_keys_stay_valid_while_the_file_cannot_be_used(serve, keys):
 def test_a_damaged_file_stops_a_start(keys):
     keys.create("Ann")
     (keys.folder / "attentive.sqlite3").write_bytes(b"no database" * 1_000)
-    with pytest.raises(SettingsError, match="cannot be opened: file is not a database"):
+    with pytest.raises(SettingsError, match="opened: file is not a database: restore a backup"):
         SQLiteStore(keys.folder)
+
+
+def test_a_full_disk_at_the_start_says_what_to_free(tmp_path, monkeypatch):
+    def full(path):
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(sqlite, "connect", full)
+    with pytest.raises(SettingsError, match=r"disk is full: free some on the disks of --data.*\.$"):
+        SQLiteStore(tmp_path)
 
 
 # -- Redis
