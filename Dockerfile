@@ -122,7 +122,7 @@ COPY --from=code /attentive/code /attentive/code
 RUN python sbom.py contents
 CMD ["models"]
 
-# Triton compiles its driver at the first use, for which the image has no compiler (model/backends/cuda/triton_driver.py). It is
+# Triton compiles its driver at the first use, for which the image has no compiler (model/backends/cuda/device.py). It is
 # linked with an empty library in place of NVIDIA's, which only machines with a GPU have; therefore loading it fails here.
 FROM dependencies-torch-cuda AS triton-driver
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*

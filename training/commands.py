@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import signal
 import threading
@@ -11,16 +12,20 @@ from pathlib import Path
 
 from torch import distributed
 
-from training.cooldown import cooling
 from training.data.shards import shard_file, tokenise
 from training.data.vocabulary import train_vocabulary
 from training.loop.build import build_trainer
+from training.loop.checkpoint import checkpoints, read_progress
 from training.loop.hardware import rank_and_world_size, training_device
 from training.recipe import Recipe, RecipeError
 from training.shortlist import build_shortlist
 
 _WAIT = timedelta(hours=12)
 """How long ranks wait for each other: rank 0 prepares the data and validates alone."""
+_BRANCH_FILE = "branch.json"
+_CHECKPOINTS, _KEPT = 10, 3
+"""Number of checkpoints written during the cool-down, and number of checkpoints kept for
+averaging."""
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -84,6 +89,31 @@ def train(
     if count > 1:
         distributed.barrier()
         distributed.destroy_process_group()
+
+
+def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
+    """Returns the recipe of the cool-down in `folder`, a copy of a training's folder, so that the
+    training itself (the trunk) can go on: the rate falls to zero in `minutes` from the checkpoint
+    that the folder had at the first call. Raises RecipeError if it has none."""
+    if not checkpoints(folder):
+        raise RecipeError(
+            f"{folder} has no checkpoint to cool down; copy the folder of a training there."
+        )
+    if not (folder / _BRANCH_FILE).exists():
+        (folder / _BRANCH_FILE).write_text(
+            json.dumps({"seconds": read_progress(folder).seconds}) + "\n", encoding="utf-8"
+        )
+    began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
+    train = dataclasses.replace(
+        recipe.train,
+        schedule="wsd",
+        minutes=began + minutes,
+        decay=minutes / (began + minutes),
+        keep=_KEPT,
+        checkpoint_minutes=minutes / _CHECKPOINTS,
+        validate_minutes=2 * minutes,
+    )
+    return dataclasses.replace(recipe, train=train)
 
 
 def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:

@@ -1,7 +1,7 @@
 """The lexical shortlist of a trained model, from its training pairs: the pieces that a source piece
 is translated to.
 
-Each direction has its own lexicon (`lexicon`), learned on pairs as the training sees them: drawn by
+Each direction has its own lexicon, learned on pairs as the training sees them: drawn by
 the recipe's weights and augmented. The lists depend on the vocabulary and the pairs, not on the
 weights.
 """
@@ -21,9 +21,12 @@ from training.data.augment import build_augmenter
 from training.data.batches import PADDING, Batches
 from training.data.shards import Shard
 from training.data.vocabulary import SpecialIds, special_ids
-from training.lexicon import Ids, Lexicon, learn_lexicon
 from training.recipe import Recipe, RecipeError
 
+Ids = NDArray[np.int64]
+Lexicon = tuple[Ids, Ids, NDArray[np.float64]]
+"""Sources, targets and probabilities: token sources[i] becomes token targets[i]. Sorted by source,
+then target."""
 _LONGEST = 60
 """Pairs with more tokens on a side are left out: their tokens have many possible origins."""
 _BATCH_TOKENS = 25_200
@@ -36,6 +39,38 @@ _BEST, _LEAST = 20, 0.001
 _LIKELY = 0.02
 """Least probability of targets that `extended` adds."""
 _SPACE = "\u2581"
+
+
+def learn_lexicon(
+    pairs: Sequence[tuple[Ids, Ids]], vocabulary: int, least: float = 0.0, iterations: int = 5
+) -> Lexicon:
+    """Returns the lexicon of `pairs` (source, target), IBM model 1 (Brown et al. 1993): by expectation maximisation from equal
+    probabilities, without the entries below the probability `least`.
+
+    A token that occurs in all sources, such as the language tag, takes the part of Brown's empty
+    word. The memory is some 30 bytes for each combination of a source and a target token of the
+    same pair.
+    """
+    source_lengths, target_lengths = (
+        np.array([len(pair[side]) for pair in pairs]) for side in (0, 1)
+    )
+    # sources that each target token may come from
+    lengths = np.repeat(source_lengths, target_lengths)
+    starts = np.cumsum(lengths) - lengths
+    cells = np.concatenate(
+        [(target[:, None] + vocabulary * source).ravel() for source, target in pairs]
+    )
+    entries, entry = np.unique(cells, return_inverse=True)
+    del cells
+    sources, targets = np.divmod(entries, vocabulary)
+    probabilities = np.ones(len(entries))
+    for _ in range(iterations):
+        shares = probabilities.astype(np.float32)[entry]
+        shares /= np.repeat(np.add.reduceat(shares, starts), lengths)
+        counts = np.bincount(entry, shares, len(entries))
+        probabilities = counts / np.bincount(sources, counts, vocabulary)[sources]
+    kept = probabilities >= least
+    return sources[kept], targets[kept], probabilities[kept]
 
 
 def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:

@@ -1,2 +1,2 @@
-"""Overload, killed workers, a stop, one greedy caller and long runs. `python -m
+"""Overload, killed workers and one greedy caller. `python -m
 benchmarks.robustness --help`."""

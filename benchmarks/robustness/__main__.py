@@ -1,10 +1,9 @@
-"""Runs against a server that this program starts: overload, killed workers, one caller with big
-requests, and long mixed load.
+"""Runs against a server that this program starts: overload, killed workers, and one caller with
+big requests.
 
     python -m benchmarks.robustness overload --seconds 600 -- --threads 1
     python -m benchmarks.robustness kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.robustness hog --clients 32 --seconds 6
-    python -m benchmarks.robustness soak --seconds 1800
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments
 after `--` are flags of the server. The exit status is 1 if any answer was lost, wrong, repeated or
@@ -26,7 +25,6 @@ from benchmarks.common import report
 from benchmarks.robustness.client import documents, made_texts, references
 from benchmarks.robustness.hog import hog
 from benchmarks.robustness.kills import kills
-from benchmarks.robustness.memory import soak
 from benchmarks.robustness.overload import overload
 from benchmarks.robustness.server import serving
 
@@ -87,7 +85,7 @@ async def _measure(options: argparse.Namespace, served: Any, requests: Any) -> d
             )
         case "kills":
             return await kills(served, requests, options.sentences, clients, seconds, options.every)
-        case "hog":
+        case _:
             return await hog(
                 served,
                 requests,
@@ -98,8 +96,6 @@ async def _measure(options: argparse.Namespace, served: Any, requests: Any) -> d
                 options.patience,
                 options.kinds,
             )
-        case _:
-            return await soak(served, requests, clients, seconds)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,7 +137,6 @@ def _parser() -> argparse.ArgumentParser:
         help="longest wait for a legal hog's answer, in seconds",
     )
     big.add_argument("--kinds", default="", help="only the kinds of hogs whose name contains this")
-    add("soak", "long mixed load: sentences, documents and attention", 8, 1800.0)
     return parser
 
 

@@ -21,7 +21,6 @@ from benchmarks.robustness.client import (
     distinct,
     made_texts,
 )
-from benchmarks.robustness.memory import text_file
 from benchmarks.robustness.server import Served
 
 OTHER_ADDRESS = "127.0.0.2"
@@ -50,6 +49,17 @@ class HogRequest:
     media_type: str
     body: bytes
     method: str = "POST"
+
+
+def text_file(lines: list[str], source: str, target: str) -> tuple[str, bytes]:
+    """Returns the media type and the body of an uploaded text file."""
+    fields = "".join(
+        f'--edge\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in (("source", source), ("target", target))
+    )
+    part = '--edge\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    text = "\n".join(lines)
+    return "multipart/form-data; boundary=edge", f"{fields}{part}{text}\r\n--edge--\r\n".encode()
 
 
 def hog_requests(source: str, target: str) -> dict[str, HogRequest]:

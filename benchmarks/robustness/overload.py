@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import linear_regression
 from typing import Any
 
 from benchmarks.robustness.client import (
@@ -20,8 +21,47 @@ from benchmarks.robustness.client import (
     distinct,
     growth,
 )
-from benchmarks.robustness.memory import SETTLED, Memory, record_memory
-from benchmarks.robustness.server import Served
+from benchmarks.robustness.server import Served, resident_megabytes
+
+SAMPLE_SECONDS = 2.0
+SETTLED = 0.2
+"""Share of a run in which memory and queue still fill up. Slopes and the later p99 exclude it."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """Resident megabytes of the API process and of the worker over time."""
+
+    times: list[float] = field(default_factory=list)
+    api: list[float] = field(default_factory=list)
+    worker: list[float] = field(default_factory=list)
+
+    def summary(self) -> dict[str, float]:
+        """Returns the slopes in MB per minute over the settled part of the run, and the first,
+        settled and last values."""
+        first = int(SETTLED * len(self.times))
+        figures = {}
+        for name, values in (("API", self.api), ("worker", self.worker)):
+            figures[f"{name} MB per minute"] = _per_minute(self.times[first:], values[first:])
+            figures[f"{name} MB"] = [round(values[i], 1) for i in (0, first, -1)]  # type: ignore[assignment]
+        return figures
+
+
+async def record_memory(served: Served, memory: Memory) -> None:
+    """Records the memory until the task is cancelled."""
+    worker = await served.worker()
+    while True:
+        api, model = resident_megabytes(served.process.pid), resident_megabytes(worker)
+        if api is not None and model is not None:
+            memory.times.append(time.monotonic())
+            memory.api.append(api)
+            memory.worker.append(model)
+        await asyncio.sleep(SAMPLE_SECONDS)
+
+
+def _per_minute(times: list[float], values: list[float]) -> float:
+    """Returns the slope of the values in MB per minute; 0 for fewer than two."""
+    return round(60 * linear_regression(times, values).slope, 3) if len(times) > 1 else 0.0
 
 
 @dataclass(slots=True)

@@ -42,13 +42,11 @@ class Served:
         return dict(json.loads((await self._get("/ready"))[1]))
 
     async def until_ready(self) -> None:
-        """Waits until the server is ready and the CPU backend is compiled, because torch rounds
-        differently. Raises RuntimeError if the server exits first."""
+        """Waits until the server is ready. Raises RuntimeError if the server exits first."""
         while self.process.poll() is None:
             # the address is logged before the socket accepts connections
             with contextlib.suppress(OSError, EOFError):
-                state = await self.ready()
-                if state["status"] == "ready" and "is being compiled" not in str(state["details"]):
+                if (await self.ready())["status"] == "ready":
                     return
             await asyncio.sleep(0.1)
         raise RuntimeError("The server ended before it was ready.")

@@ -1,12 +1,13 @@
-"""Shared by the importers: families, the imported model, reasons for rejection, and reading of
-untrusted files."""
+"""Shared by importers and exports: families, the imported model, reasons for rejection, reading of
+untrusted files, and new folders."""
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -310,3 +311,27 @@ class Source:
         ]
         more = [name for pattern in self.others for name in fnmatch.filter(present, pattern)]
         return list(dict.fromkeys(name for names in (more, *needed) for name in names)), missing
+
+
+@contextlib.contextmanager
+def new_output(output: Path) -> Iterator[None]:
+    """Creates the folder `output`, and removes it if the block fails. Raises FolderError if it
+    exists."""
+    try:
+        output.mkdir(parents=True)
+    except FileExistsError:
+        raise FolderError(f"{output} exists already.") from None
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(output)
+        raise
+
+
+def unrepresentable(config: ModelConfig) -> list[str]:
+    """Returns what neither CTranslate2 nor Hugging Face's Marian can represent."""
+    return (
+        []
+        if config.recurrence == "none"
+        else ["a recurrence in place of the decoder's self-attention"]
+    )

@@ -278,9 +278,7 @@ def served() -> None:
 def poisoned() -> None:
     """An error that breaks the device is recognised; with it the process would end."""
     device = DeviceConfig("cuda:0", "cuda:0", (), "bfloat16", 1, 4)
-    broken = patch(
-        "model.backends.cuda.device_check.check_device", side_effect=RuntimeError("made up")
-    )
+    broken = patch("model.backends.cuda.device.check_device", side_effect=RuntimeError("made up"))
     try:
         if GPU:
             say("harmless:", failure_kind(RuntimeError("CUDA error: made up"), device))

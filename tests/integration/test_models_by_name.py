@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from server.config import Settings
+from server.models.discovery import find_served
+from server.services import Services
+from server.translation.catalog import ModelCatalog
+from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.fake_firefox_list import MODEL, PublishedModels
 from tests.support.servers.live import LiveServer, live_server
 
@@ -65,6 +70,7 @@ def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_ne
             ] == ("firefox-en-it")
         assert first.get("/languages").json()[0]["scores"]["it"] == {"bleu": 40.02, "comet": 0.8651}
     published.close()
-    with live_server(tiny_weights, tmp_path / "three.log", flags) as server:
-        assert server.post("/translate", ASK).status == 200
-        assert not pulls(server)
+    settings = Settings(weights=tiny_weights, data=tmp_path / "data", models="en-it")
+    models, errors = find_served(settings)
+    restarted = Services(settings, FakeEngine(), ModelCatalog(models))
+    assert restarted.pulls.missing == [] and not errors

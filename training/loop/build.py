@@ -12,8 +12,7 @@ from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.data.augment import build_augmenter
-from training.data.batches import Batches
-from training.data.processes import BatchProcesses
+from training.data.batches import Batches, BatchProcesses
 from training.data.shards import Shard
 from training.data.vocabulary import special_ids
 from training.loop.checkpoint import checkpoints, start_from

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.backends.cuda.device_check import check_device
+from model.backends.cuda.device import check_device
 from model.backends.cuda.fused_step import KERNELS, FusedStep, SlotKernels
 from model.backends.cuda.static_cache import FIRST_ROOM, StaticCache
 from model.backends.torch.backend import TorchBackend

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from model.backends.cuda.device import link_compiled_driver
 from model.backends.cuda.fused_step import SlotKernels
-from model.backends.cuda.triton_driver import link_compiled_driver
 
 link_compiled_driver(Path(triton.knobs.cache.dir))
 _BLOCK = 32

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from model.config import ModelConfig
-from model.convert.output import new_output, unrepresentable
-from model.convert.source_files import SUPPRESSED, Tensors
+from model.convert.source_files import SUPPRESSED, Tensors, new_output, unrepresentable
 from model.convert.tensor_names import ctranslate2_parts, is_norm, shapes
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder

@@ -11,8 +11,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from model.config import ModelConfig
-from model.convert.output import new_output, unrepresentable
-from model.convert.source_files import SUPPRESSED, Tensors
+from model.convert.source_files import SUPPRESSED, Tensors, new_output, unrepresentable
 from model.convert.tensor_names import parts, shapes
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read

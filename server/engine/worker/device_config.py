@@ -122,7 +122,7 @@ def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
     if device.cuda:
         import torch
 
-        from model.backends.cuda.device_check import check_device
+        from model.backends.cuda.device import check_device
 
         try:
             check_device(device.device)

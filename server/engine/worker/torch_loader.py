@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from model.backends.cuda.device_check import check_device
+from model.backends.cuda.device import check_device
 from model.backends.cuda.fused_step import KERNELS as TORCH_KERNELS
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend

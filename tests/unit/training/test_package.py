@@ -36,10 +36,10 @@ from training.data.augment import Augmenter
 from training.data.batches import Batches
 from training.data.sampling import sampling_rates
 from training.data.vocabulary import SpecialIds
-from training.lexicon import Ids, Lexicon, learn_lexicon
 from training.loop.build import build_trainer, model_config
 from training.package import average, mix, package, rounded
 from training.recipe import RecipeError
+from training.shortlist import Ids, Lexicon, learn_lexicon
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from tqdm import TqdmWarning
 
 from tests.support.models.tiny_training import made_recipe, run_folder, tiny_recipe
 from training import commands
-from training.cooldown import cooling
+from training.commands import cooling
 from training.loop import checkpoint, trainer
 from training.loop.build import build_trainer
 from training.loop.checkpoint import checkpoints

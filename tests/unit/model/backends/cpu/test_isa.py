@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from model.backends.cpu.backend import Precision
-from model.backends.cpu.build import build
-from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
+from model.backends.cpu.build import SOURCES, build, library_name
+from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa, available
 from model.config import Activation
 from tests.support.models import cpu_models
 from tests.support.models.cpu_models import (
@@ -64,10 +64,16 @@ def use(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
         if isa in EMULATED_ARM:
             library = emulated_program(isa)
         else:
-            library = emulated_library() if isa == EMULATED else build(cast(Isa, isa), CACHE)
+            library = emulated_library() if isa == EMULATED else compiled(cast(Isa, isa))
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     monkeypatch.setattr(cpu_models, "LIBRARY", library)
+
+
+def compiled(isa: Isa) -> Path:
+    """Returns the library of the checkout, or one that is compiled into CACHE."""
+    made = SOURCES / library_name(available(isa)[0])
+    return made if made.is_file() else build(isa, CACHE)
 
 
 @pytest.mark.parametrize("isa", OTHERS)

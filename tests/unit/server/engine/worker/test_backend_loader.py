@@ -16,9 +16,9 @@ import torch
 from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
-from model.backends.cuda import device_check, triton_driver
+from model.backends.cuda import device as gpu
+from model.backends.cuda.device import link_compiled_driver
 from model.backends.cuda.fused_step import KERNELS as TORCH
-from model.backends.cuda.triton_driver import link_compiled_driver
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
@@ -206,7 +206,7 @@ def test_one_test_of_failures_serves_loads_and_steps(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_check, "check_device", Mock(side_effect=broken))
+    monkeypatch.setattr(gpu, "check_device", Mock(side_effect=broken))
     assert failure_kind(error, FAKE_GPU) == kind
     monkeypatch.setattr(backend_loader, "open_model", Mock(side_effect=error))
     if kind is None:
@@ -245,9 +245,7 @@ def test_the_compiled_driver_is_found_where_triton_looks(tmp_path: Path) -> None
     for _ in range(2):  # the second worker finds the link
         link_compiled_driver(cache, tmp_path / "image")
     assert (cache / "KEY" / "cuda_utils.so").resolve() == compiled / "cuda_utils.so"
-    assert (
-        f"model/backends/cuda/{triton_driver._COMPILED.name}\n" in (ROOT / "Dockerfile").read_text()
-    )
+    assert f"model/backends/cuda/{gpu._COMPILED.name}\n" in (ROOT / "Dockerfile").read_text()
     link_compiled_driver(tmp_path / "other", tmp_path / "absent")
     assert not (tmp_path / "other").exists()
 

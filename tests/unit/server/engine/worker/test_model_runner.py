@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -46,14 +45,11 @@ CONFIG = ModelConfig(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelFolder]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several would wait in loops for cores that the worker uses
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     torch.manual_seed(1)
     made = new_folder(tmp_path_factory.mktemp("weights") / "tiny", CONFIG)
     save_model(made, Transformer(CONFIG))
-    yield made
-    torch.set_num_threads(threads)
+    return made
 
 
 def sources(number: int) -> list[tuple[int, ...]]:

@@ -1,13 +1,15 @@
-"""Triton's driver, compiled with the image.
+"""Whether a GPU still computes, and Triton's driver, which is compiled with the image.
 
-Triton compiles it at its first use and loads it from its cache. The image has no C compiler, and
-files may not be executed where its cache is (/tmp).
+Triton compiles its driver at its first use and loads it from its cache. The image has no C
+compiler, and files may not be executed where its cache is (/tmp).
 """
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+
+import torch
 
 _COMPILED = Path(__file__).with_name("compiled_driver")
 """A cache of Triton's, made by the Dockerfile: a folder for each version of the driver. Other
@@ -21,3 +23,10 @@ def link_compiled_driver(cache: Path, compiled: Path = _COMPILED) -> None:
         cache.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             (cache / folder.name).symlink_to(folder)
+
+
+def check_device(device: torch.device | str) -> None:
+    """Raises the error of a GPU that is broken: after an illegal address, say, every further call
+    of the process fails. Waits for the present stream only, because another thread may be capturing
+    on the device."""
+    torch.cuda.current_stream(device).synchronize()
