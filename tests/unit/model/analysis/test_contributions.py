@@ -1,11 +1,16 @@
-"""Tests that contributions are the lengths of the vectors that cross-attention adds."""
+"""Contributions are the lengths of the vectors that cross-attention adds; invariants of rollout."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from model.analysis.contributions import head_contributions, layer_contributions, value_products
+from model.analysis.contributions import (
+    head_contributions,
+    layer_contributions,
+    rollout,
+    value_products,
+)
 from model.backends.torch.attention_maps import attention_maps, recorded
 from tests.support.models.random_models import random_model
 
@@ -42,3 +47,21 @@ def test_a_source_of_one_token_contributes_the_whole_output_of_the_layer() -> No
         np.testing.assert_allclose(
             found[layer, :, 0], added.norm(dim=-1).detach().numpy(), rtol=1e-4
         )
+
+
+def softmax(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    weights = np.exp(rng.normal(size=shape)).astype(np.float32)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.numeric
+def test_rollout_sums_to_one_and_is_causal() -> None:
+    rng = np.random.default_rng(3)
+    decoder = np.tril(softmax(rng, 2, 4, 5, 5))
+    decoder /= decoder.sum(axis=-1, keepdims=True)
+    found = rollout(softmax(rng, 3, 4, 7, 7), decoder, softmax(rng, 2, 4, 5, 7))
+    np.testing.assert_allclose(found.encoder.sum(axis=-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(
+        found.decoder.sum(axis=-1) + found.cross.sum(axis=-1), 1.0, atol=1e-5
+    )
+    assert not np.triu(found.decoder, 1).any()
