@@ -104,7 +104,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         return error_response(scope, error)
 
     app = new_app(lifespan)
-    app.state.services = services
+    app.services = app.state.services = services
     app.add_middleware(
         Entrance,
         access_log=access_log,
@@ -157,6 +157,9 @@ class Application(FastAPI):
     """FastAPI without its layers around the router, except the one that closes files: Entrance does
     what they do."""
 
+    services: Services
+    """Those that the routes use."""
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
         if self.middleware_stack is None:
@@ -170,7 +173,7 @@ class Application(FastAPI):
         return app
 
 
-def new_app(lifespan: Lifespan | None = None) -> FastAPI:
+def new_app(lifespan: Lifespan | None = None) -> Application:
     """Returns an application with all routes and their documentation, but without services and
     middleware."""
     app = Application(

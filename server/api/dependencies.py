@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from server.access.authentication import Caller
 from server.api.early_refusal import REPEATED
-from server.api.errors import LOG_FIELDS
-from server.api.middleware.entrance import EXCHANGE
+from server.api.errors import EXCHANGE, LOG_FIELDS
+from server.api.parameters import header
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
@@ -27,17 +27,8 @@ from server.translation.types import Storage, TranslationRequest
 
 def services_of(request: Request) -> Services:
     """Returns the Services object of the application."""
-    services: Services = request.app.state["services"]
+    services: Services = request.scope["app"].services
     return services
-
-
-def header(request: Request, name: bytes) -> str | None:
-    """Returns the first header of a name; that there is none is known without a search through
-    all."""
-    exchange = request.scope.get(EXCHANGE)
-    if exchange is not None and name not in exchange.headers:
-        return None
-    return request.headers.get(name.decode())
 
 
 async def enter(
@@ -50,8 +41,12 @@ async def enter(
     """
     services = services_of(request)
     client = request.scope.get("client")
-    bearer = header(request, b"authorization") or ""
-    key = api_key or bearer.strip().partition(" ")[2].strip() or header(request, b"x-goog-api-key")
+    bearer = header(request, b"authorization")
+    key = (
+        api_key
+        or (bearer and bearer.strip().partition(" ")[2].strip())
+        or header(request, b"x-goog-api-key")
+    )
     caller = await services.authenticator.identify(key, client[0] if client else "")
     if caller.key is not None:
         request.scope.get(LOG_FIELDS, {})["key"] = caller.key.id
@@ -97,9 +92,15 @@ def storage_of(request: Request, caller: Caller) -> Storage:
         return "none"
     if header(request, b"cache-control") is None:
         return "use"
-    control = ",".join(request.headers.getlist("cache-control")).lower()
-    directives = {directive.strip() for directive in control.split(",")}
-    return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
+    stated = [value for name, value in request.scope["headers"] if name == b"cache-control"]
+    return stated_storage(b",".join(stated))
+
+
+@kept(64)
+def stated_storage(control: bytes) -> Storage:
+    """Returns what may be stored of a request, by its `Cache-Control`."""
+    directives = {directive.strip() for directive in control.lower().split(b",")}
+    return "none" if b"no-store" in directives else "renew" if b"no-cache" in directives else "use"
 
 
 def translation_request(request: Request, caller: Caller, **fields: Any) -> TranslationRequest:
@@ -194,8 +195,20 @@ def check_texts(
         )
 
 
+class JsonResponse(Response):
+    """A response of bytes in JSON, which states its length and type itself."""
+
+    media_type = "application/json"
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        self.raw_headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in (headers or {}).items()
+        ]
+        length = (b"content-length", b"%d" % len(self.body))
+        self.raw_headers += length, (b"content-type", b"application/json")
+
+
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Returns a JSON response; numpy arrays and dataclasses are serialized."""
-    return Response(
-        orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json"
-    )
+    return JsonResponse(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers)

@@ -39,6 +39,8 @@ EXHAUSTED_RETRY_AFTER = "5"
 LOG_FIELDS = "attentive.log"
 """Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and
 why it was refused."""
+EXCHANGE = "attentive.exchange"
+"""Key in ASGI's scope of the Exchange."""
 BODY = "attentive.body"
 """Key in ASGI's scope of the whole body, where it has been read."""
 COMPRESSED = "The body has the content encoding {}; send it without one."

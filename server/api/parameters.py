@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from server.api.errors import BODY, COMPRESSED
+from server.api.errors import BODY, COMPRESSED, EXCHANGE
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -70,6 +70,15 @@ class ParameterRoute(APIRoute):
         return response
 
 
+def header(request: Request, name: bytes) -> str | None:
+    """Returns the first header of a name, without a search through all."""
+    exchange = request.scope.get(EXCHANGE)
+    if exchange is None:
+        return request.headers.get(name.decode())
+    value: bytes | None = exchange.headers.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
 def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], ParameterRoute]:
     """Returns the routes that validate their parameters themselves and whose paths have none, by
     method and path."""
@@ -89,7 +98,7 @@ def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], Paramete
 async def uploaded(request: Request) -> dict[str, Any]:
     """Returns the file and the other fields of a multipart form by name, without those that are
     empty. Raises UnsupportedMediaType for another body."""
-    if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
+    if not (header(request, b"content-type") or "").lower().startswith(MULTIPART):
         raise UnsupportedMediaType("Send the file as multipart/form-data.")
     form = await request.form(max_files=1, max_fields=100)
     return {
@@ -110,7 +119,7 @@ async def merged(request: Request) -> dict[str, Any]:
     values = decoded_pairs(query) if query else {}
     body = request.scope[BODY] if BODY in request.scope else await request.body()
     if body.strip():
-        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        kind = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
         if kind == "application/json" or kind.endswith("+json") or not kind:
             values |= json_object(body)
         elif kind == FORM:
@@ -134,7 +143,7 @@ def accepted_media(accept: str, offered: Sequence[str]) -> str:
 def prefers_html(request: Request) -> bool:
     """Returns whether the client is a browser."""
     return (
-        accepted_media(request.headers.get("accept", ""), ("application/json", "text/html"))
+        accepted_media(header(request, b"accept") or "", ("application/json", "text/html"))
         == "text/html"
     )
 

@@ -8,9 +8,11 @@ import logging
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import filterfalse
+from typing import TextIO
 
 import orjson
 
@@ -90,6 +92,19 @@ def stack_frames(error: BaseException | None) -> list[str]:
     ]
 
 
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes each record at once, as one line: standard error keeps no whole line back."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        try:
+            line = self.format(record) + self.terminator
+            with self.lock or nullcontext():
+                self.stream.write(line)
+        except Exception:  # noqa: BLE001  a line must not end the work that it tells of
+            self.handleError(record)
+        return True
+
+
 def configure_logging(level: str, format: str) -> None:
     """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text
     on a terminal."""
@@ -97,7 +112,7 @@ def configure_logging(level: str, format: str) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # nor the line of code that logs
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)

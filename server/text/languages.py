@@ -38,7 +38,7 @@ letters."""
 def primary_subtag(language: str) -> str:
     """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh"
     for "zh_Hant"."""
-    return language.replace("_", "-").split("-")[0].lower()
+    return _spelling(language).split("-")[0]
 
 
 def resolve_language_code(code: str, served: Collection[str]) -> str | None:

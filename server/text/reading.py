@@ -86,7 +86,7 @@ class Reading(NamedTuple):
     def is_complete(self, target: str) -> bool:
         """Returns whether a translation has every stand-in as often as the text, and no other
         symbol."""
-        if any(symbol not in self.text for symbol in SYMBOL.findall(target)):
+        if not all(map(self.text.__contains__, SYMBOL.findall(target))):
             return False
         return not self.stand_ins or self._words == self._counts(target)
 
@@ -187,7 +187,9 @@ def masked(
     """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out
     with the space before them, or after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
-    if sentence.codes and len(text) != len(sentence.text):
+    if not sentence.codes:
+        return Reading(text, capitals)
+    if len(text) != len(sentence.text):
         text = sentence.text.translate(LINE_ENDS)
     if not apart and not any(code.role == "ph" or code.start < code.end for code in sentence.codes):
         points = tuple([code[:2] for code in sentence.codes])

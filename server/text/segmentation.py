@@ -205,7 +205,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
-    """Returns a text with another character in place of each of these spans."""
+    """Returns a text with another character in place of these spans."""
     characters: list[str] = []
     for start, end in spans:
         if start < end:

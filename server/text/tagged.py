@@ -9,6 +9,7 @@ import html
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from server.text.segmentation import Span, blanked
@@ -80,28 +81,21 @@ class Tagged(NamedTuple):
 
     @property
     def bare(self) -> str:
-        """The text with spaces in place of its codes, but for those that are codes because a model
-        cannot write or lost them."""
-        return blanked(self.text, [code[:2] for code in self.codes if code.kind not in SPELLED])
+        """The text with spaces in place of its codes, but for those that are SPELLED."""
+        spans = self.codes and [code[:2] for code in self.codes if code.kind not in SPELLED]
+        return blanked(self.text, spans) if spans else self.text
 
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of
         pairs."""
-        if end - start == len(self.text) and True not in {code.splits for code in self.codes}:
+        if end - start == len(self.text) and not any(map(attrgetter("splits"), self.codes)):
             return self
         first, last = self.owned(start, end)
         pairs: dict[int, int] = {0: 0}
         codes = []
         for code in self.codes[first:last]:
-            pair = pairs.setdefault(code.pair, len(pairs))
-            same = pair == code.pair and not start
-            codes.append(
-                code
-                if same
-                else Code(
-                    code.start - start, code.end - start, code.data, code.role, pair, *code[5:]
-                )
-            )
+            pair, moved = pairs.setdefault(code.pair, len(pairs)), code.moved(-start)
+            codes.append(moved if pair == code.pair else moved._replace(pair=pair))
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
@@ -135,17 +129,15 @@ class Tagged(NamedTuple):
 
     def passages(self) -> list[Tagged]:
         """Returns the parts that splitting codes separate, each with those before it."""
-        cuts = [(0, 0)]
+        cuts, size = [(0, 0)], len(self.text)
         inside = False
-        for number, code in enumerate(
-            (*self.codes, Code(len(self.text), len(self.text), "", splits=True))
-        ):
+        for number, code in enumerate((*self.codes, Code(size, size, "", splits=True))):
             if code.splits and (inside or code.start > cuts[-1][0]):
                 cuts.append((code.start, number))
                 inside = False
             inside = inside or not code.splits
         if cuts[-1][1] < len(self.codes):
-            cuts.append((len(self.text), len(self.codes)))
+            cuts.append((size, len(self.codes)))
         return [
             Tagged(
                 self.text[start:end],
@@ -170,6 +162,8 @@ class Tagged(NamedTuple):
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
         """Returns the text with parts [start, end), which are in order, replaced with their codes
         (`owned`)."""
+        if len(parts) == 1 and not self.codes and parts[0][1] - parts[0][0] == len(self.text):
+            return parts[0][2]._replace(escape=self.escape)
         texts: list[str] = []
         codes: list[Code] = []
         done = numbered = length = 0
@@ -201,8 +195,7 @@ class Tagged(NamedTuple):
         return "".join((*parts, escape(self.text[done:])))
 
 
-def _start(code: Code) -> int:
-    return code.start
+_start = attrgetter("start")
 
 
 def escaped(text: str) -> str:

@@ -113,6 +113,10 @@ class Leg:
     symbol: str = ""
     """The form of address of the translation (`model.symbols`); empty for that which the model
     chooses."""
+    _decoding: dict[DecodingOptions, DecodingOptions] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Results of `decoding_options`."""
 
     @property
     def first_token(self) -> int | None:
@@ -149,6 +153,15 @@ class Leg:
         """Returns the options of a request with what the model adds: its beam width and length
         penalty if none are set, the first token. `rerank` is kept only where there will be several
         hypotheses and a reverse direction, and widens the beam."""
+        if not options.is_common:
+            return self._with_defaults(options)
+        if (known := self._decoding.get(options)) is None:
+            if len(self._decoding) > 255:
+                self._decoding.clear()
+            known = self._decoding[options] = self._with_defaults(options)
+        return known
+
+    def _with_defaults(self, options: DecodingOptions) -> DecodingOptions:
         if options.rerank:
             options = self._for_reranking(options)
         chosen, first_token = (
@@ -214,6 +227,8 @@ class ModelCatalog:
             )
         )
         self._only: dict[str, ModelCatalog] = {}
+        self._single: dict[tuple[str, str], tuple[Leg, ...]] = {}
+        """The legs of pairs that one model translates, once they were asked for."""
         # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are
         # not listed.
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
@@ -265,6 +280,8 @@ class ModelCatalog:
         Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and
         InvalidRequest without a form of address that is `required`.
         """
+        if formality is None and (known := self._single.get((source, target))):
+            return known
         try:
             target, source = self.target(target), self.source(source)
         except UnsupportedLanguage as error:
@@ -285,8 +302,10 @@ class ModelCatalog:
         """Returns the legs between two served languages without a form of address."""
         if source == target:
             return ()
+        if known := self._single.get((source, target)):
+            return known
         if model := self.direct(source, target):
-            return (Leg(model, source, target),)
+            return self._single.setdefault((source, target), (Leg(model, source, target),))
         for pivot in sorted(self.languages, key=lambda language: (language != "en", language)):
             first, second = self.direct(source, pivot), self.direct(pivot, target)
             if first and second:
@@ -306,8 +325,8 @@ class ModelCatalog:
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
         """Returns the options for the model between two codes. If the codes need to be resolved or
         detected first, or need two models, the beam is the widest of all models."""
-        if model := self.direct(source, target):
-            return Leg(model, source, target).decoding_options(options)
+        if (source, target) in self._single or self.direct(source, target):
+            return self._legs(source, target)[0].decoding_options(options)
         stated = [
             model.reranked_beam if options.rerank else model.beam_size for model in self.models
         ]

@@ -252,6 +252,8 @@ def with_last_marks(text: str, source: str) -> str:
     and two dots for three."""
     if source.endswith(("...", "…")) and len(text) - len(text.rstrip(".")) == 2:
         return text + "."
+    if "!" not in source and "?" not in source:
+        return text
     own, found = _SHOUT.search(source), _SHOUT.search(text)
     if not (own and found) or text[0] in "¡¿":
         return text
@@ -261,8 +263,8 @@ def with_last_marks(text: str, source: str) -> str:
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is,
     but for the separators of one that has no words."""
-    leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
-    everything = context.request.localize_numbers
+    leg, source, before = context.leg, draft.segment.tagged.bare, draft.targets
+    everything, targets = context.request.localize_numbers, before
     if may_hold(source) and not draft.copied:
         edits = [half_edits(source, each, leg.target) for each in targets]
         if any(edits):
@@ -272,7 +274,7 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
                     [each.edited(some) for each, some in zip(draft.finished, edits, strict=True)]
                 ),
             )
-            targets = draft.targets
+            targets = before = draft.targets
     targets = tuple([with_last_marks(each, source) for each in targets])
     if may_hold(source) or not source.isascii():
         if not draft.copied or (everything and not draft.flags):
@@ -283,4 +285,4 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
             targets = tuple([respelled(source, target) for target in targets])
             if primary_subtag(leg.target) == "en":
                 targets = tuple(map(with_endings, targets))
-    return draft if targets == draft.targets else draft.respelled(targets)
+    return draft if targets == before else draft.respelled(targets)

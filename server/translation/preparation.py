@@ -347,7 +347,7 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     tokenizer = leg.model.tokenizer
 
     def with_reading(tagged: Tagged) -> Segment:
-        if any(code.word for code in tagged.codes):
+        if tagged.codes and any(code.word for code in tagged.codes):
             tagged = widened(tagged, bool(stand_ins_of(tokenizer).symbols))
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)

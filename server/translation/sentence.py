@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from model.search.options import DecodingOptions
+from server.access.row_shares import RowShares
 from server.errors import InvalidRequest
 from server.text.finishing import unchanged
 from server.text.tagged import MASKED
@@ -17,16 +19,6 @@ from server.translation.context import Draft, Form, SentenceContext
 from server.translation.terms import FORCED
 from server.translation.types import FAULTS, TranslationRequest
 
-START: Mapping[Form, float] = {
-    "beam": 1.0,
-    "list": 1.0,
-    "reverse": 1.0,
-    "attention": 1.0,
-    "wider": 0.5,
-}
-"""The shares before any sentence was translated; 0 for other forms."""
-RECENT = 1 / 256
-"""The weight of a sentence in the share of the declared rows that is used."""
 _NGRAM = 3
 
 
@@ -36,30 +28,39 @@ def declared(
     """Returns the most rows of each form in which a sentence may be decoded. `options` and `best`
     have the widths of its beams: for all hypotheses, and for the best one. Forced tokens, and the
     attention of a translation, take one row."""
-    beam, hypotheses, terms = (
-        best.beam_size,
-        request.options.hypotheses,
-        request.glossary is not None,
-    )
+    terms, address = request.glossary is not None, bool(request.formality)
+    further = request.on_flag == "retry", request.thorough
+    return _declared(options, best, request.options.hypotheses, terms, address, *further)
+
+
+@lru_cache(256)
+def _declared(
+    options: DecodingOptions,
+    best: DecodingOptions,
+    hypotheses: int,
+    terms: bool,
+    address: bool,
+    retry: bool,
+    thorough: bool,
+) -> Mapping[Form, int]:
+    beam = best.beam_size
     reverse = max(candidates.MOST, hypotheses) if best.rerank and beam > 1 else 0
     alone = options.beam_size if options.hypotheses > best.hypotheses else 0
     whole = beam + alone + reverse
     forms: dict[Form, int] = {
         "beam": beam, "list": alone, "reverse": reverse, "small": whole, "masked": (4 if terms else 2) * whole,
-        "bare": whole, "parts": 2, "links": 1, "attention": int(request.thorough),
+        "bare": whole, "parts": 2, "links": 1, "attention": int(thorough),
     }  # fmt: skip
-    if request.formality:
+    if address:
         forms["address"] = candidates.ADDRESS_BEAM
     if terms:  # also in the bare form
         forms["terms"] = 3 * ((FORCED + 1) * whole + 1)
         forms["links"] += 3 * (FORCED + 1)
-    if request.on_flag == "retry":
-        wider = (
-            replace(request, on_flag="mark", thorough=False),
-            retry_options(options),
-            retry_options(best),
+    if retry:
+        wider = _declared(
+            retry_options(options), retry_options(best), hypotheses, terms, address, False, False
         )
-        forms["wider"] = sum(declared(*wider).values()) + request.thorough
+        forms["wider"] = sum(wider.values()) + thorough
     return forms
 
 
@@ -74,33 +75,7 @@ def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     return sum([beam + reverse * (beam > 1) for beam in beams]) + request.thorough
 
 
-class Shares:
-    """The share of the declared rows of each form that sentences lately used, which is what
-    admission charges."""
-
-    def __init__(self) -> None:
-        self._shares: dict[Form, float] = dict(START)
-
-    def rows(self, declared: Mapping[Form, int], look: float = 1.0) -> float:
-        """Returns how many of the declared rows a sentence is expected to need, where the attention
-        of a translation takes as long as `look` rows."""
-        shares = self._shares
-        used = {form: most * shares[form] for form, most in declared.items() if form in shares}
-        return sum(used.values()) + (look - 1.0) * (
-            used.get("links", 0.0) + used.get("attention", 0.0)
-        )
-
-    def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
-        """Takes the rows of a sentence into account."""
-        shares = self._shares
-        for form in spent:
-            shares.setdefault(form, 0.0)
-        for form, share in shares.items():
-            if most := declared.get(form):
-                shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
-
-
-async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
+async def translate_sentence(shares: RowShares, context: SentenceContext) -> Draft:
     """Returns the translation of a segment, with its flags, and notes the rows that it took. One
     that is probably wrong is only marked, translated again with a wider beam, or replaced by its
     source, as the request says."""

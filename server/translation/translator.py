@@ -14,6 +14,7 @@ from typing import Any
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
+from server.access.row_shares import RowShares
 from server.access.turns import Turns
 from server.engine.client.batch import Batch, Slices, gather_or_cancel
 from server.engine.client.engine_client import EngineClient, InFlight
@@ -91,7 +92,7 @@ class Translator:
         self._metrics = metrics
         self._threads = WorkThreads()
         self._turns = Turns()
-        self._shares = sentence.Shares()
+        self._shares = RowShares()
         self._translate_sentence = partial(sentence.translate_sentence, self._shares)
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}

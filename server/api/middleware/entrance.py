@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import BODY, LOG_FIELDS, path_of
+from server.api.errors import BODY, EXCHANGE, LOG_FIELDS, path_of
 from server.api.middleware.body import (
     CANCELLED_AT_DISCONNECT,
     has_disconnected,
@@ -117,8 +117,6 @@ NO_FRAME = (b"x-frame-options", b"DENY")
 CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 """Header of responses that are not HTML and have no policy of their own: it denies everything."""
 ORIGIN = b"origin"
-EXCHANGE = "attentive.exchange"
-"""Key in ASGI's scope of the Exchange."""
 Refusal = Callable[[Scope, bytes], Overloaded | None]
 Respond = Callable[[Scope, Exception], Response]
 
@@ -144,7 +142,8 @@ class Exchange:
     def __init__(self, scope: Scope, method: str, send: Send, access_log: AccessLog) -> None:
         self._began, self._closed = time.perf_counter(), False
         self._scope, self._method, self._send, self._log = scope, method, send, access_log
-        self.headers = dict[bytes, bytes](scope["headers"])
+        self.headers = dict[bytes, bytes](scope["headers"][::-1])
+        """The first header of each name."""
         self.fields = dict[str, object]()
         """Further fields of the log line."""
         self.status = CLIENT_CLOSED

@@ -11,11 +11,12 @@ import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL
+from server.access.row_shares import RowShares
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.candidates import Candidate, better
 from server.translation.catalog import ModelCatalog
-from server.translation.sentence import Shares, declared, rows
+from server.translation.sentence import declared, rows
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import fake_model
 from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer
@@ -92,7 +93,7 @@ def test_the_best_translation_does_not_depend_on_the_number_of_alternatives(beam
 
 
 def test_a_plain_request_is_charged_its_beam_until_sentences_need_more():
-    shares, options = Shares(), DecodingOptions(beam_size=4)
+    shares, options = RowShares(), DecodingOptions(beam_size=4)
     plain, terms = request(options=options), request(options=options, glossary=GLOSSARY)
     first, forms = [declared(each, options, options) for each in (plain, terms)]
     assert shares.rows(first) == pytest.approx(4)
