@@ -228,7 +228,7 @@ class ModelCatalog:
         )
         self._only: dict[str, ModelCatalog] = {}
         self._single: dict[tuple[str, str], tuple[Leg, ...]] = {}
-        """The legs of pairs that one model translates, once they were asked for."""
+        """Legs of pairs that one model translates, once asked for."""
         # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are
         # not listed.
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
