@@ -12,6 +12,7 @@ from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import StepStats
 from server.observability.logging import (
     JsonFormatter,
+    LineHandler,
     TextFormatter,
     configure_logging,
     request_id,
@@ -161,3 +162,12 @@ def test_configuring_replaces_the_previous_handlers(capsys):
     finally:
         logging.basicConfig(handlers=before, level=level, force=True)
         logging.captureWarnings(False)
+
+
+def test_a_line_that_cannot_be_written_raises_nothing(capsys):
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError
+
+    assert LineHandler(Broken()).handle(record("hello"))
+    assert "OSError" in capsys.readouterr().err

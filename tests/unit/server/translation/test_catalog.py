@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,22 @@ def test_a_leg_without_the_reverse_direction_is_not_reranked():
     assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(
         beam_size=3
     )
+
+
+@given(
+    st.lists(st.builds(DecodingOptions, beam_size=st.integers(1, 8), rerank=st.booleans())),
+    st.sampled_from([None, FORMAL]),
+)
+def test_a_later_request_has_the_route_and_the_options_of_the_first(options, formality):
+    model = dataclasses.replace(fake_model(), formality=frozenset({"de"}))
+    catalog = partial(ModelCatalog, [model])
+    known = catalog()
+    for each in options:
+        assert known.searched("en", "de", each) == catalog().searched("en", "de", each)
+        [leg] = known.route("en", "de", formality)
+        [new] = catalog().route("en", "de", formality)
+        assert (leg, leg.symbol) == (new, formality or "")
+        assert leg.decoding_options(each) == new.decoding_options(each)
 
 
 @given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))
