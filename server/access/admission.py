@@ -266,7 +266,7 @@ class Admission:
         wait = min((excess + invitations.work) / self.lease.speeds[kind], LONGEST_RETRY_AFTER)
         seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
         if key is not None:
-            invitations.add(key, now + seconds, cost, caller)
+            invitations.add(key, now + seconds, cost)
         return Overloaded(self._message, seconds, reason)
 
     def _excess(
@@ -290,7 +290,7 @@ class Admission:
         if (due := queue.invitations.due(now)) and not queue.invitations.is_due(key, now):
             # As much stays free for one that is new as beside these callers if they had all that
             # they may hold.
-            others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
+            others = queue.share * max(1, len(queue.callers))
             kept = min(due, max(0.0, room * others / (1 + others) - queue.units + held))
         free = room - kept - queue.units
         over = cost - free

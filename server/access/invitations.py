@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 LATE_SECONDS = 2.0
 """A request has returned in time so long after the moment of its invitation."""
@@ -24,10 +24,7 @@ class Invitations:
     def __init__(self) -> None:
         self.returning = 0.0
         """Measured share of the invitations that are taken up in time."""
-        self.callers: Counter[str | None] = Counter()
-        """The callers that are invited, by the number of their invitations."""
-        # the moment, the units of work and the caller
-        self._by_key: dict[int, tuple[float, float, str | None]] = {}
+        self._by_key: dict[int, tuple[float, float]] = {}  # the moment and the units of work
         self._by_second: defaultdict[int, float] = defaultdict(float)
 
     def __len__(self) -> int:
@@ -56,11 +53,10 @@ class Invitations:
         seconds = range(int(now - LATE_SECONDS), int(now) + 2)
         return self.returning * sum([self._by_second.get(second, 0.0) for second in seconds])
 
-    def add(self, key: int, moment: float, units: float, caller: str | None = None) -> None:
+    def add(self, key: int, moment: float, units: float) -> None:
         """Remembers that a request is invited, if there is room."""
         if len(self._by_key) < LIMIT:
-            self._by_key[key] = moment, units, caller
-            self.callers[caller] += 1
+            self._by_key[key] = moment, units
             self._by_second[int(moment)] += units
 
     def take_up(self, key: int | None, now: float) -> None:
@@ -80,9 +76,6 @@ class Invitations:
             del self._by_second[second]
 
     def _forget(self, key: int) -> None:
-        moment, units, caller = self._by_key.pop(key)
-        self.callers[caller] -= 1
-        if not self.callers[caller]:
-            del self.callers[caller]
+        moment, units = self._by_key.pop(key)
         if int(moment) in self._by_second:
             self._by_second[int(moment)] -= units

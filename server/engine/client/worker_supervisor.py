@@ -30,7 +30,7 @@ from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 
 COMMAND = (sys.executable, "-m", "server.engine.worker")
 """Starts a worker process: a fresh interpreter, not a fork."""
-_FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
+_FIRST_PAUSE, _MAX_PAUSE, _MOST_DOUBLINGS = 0.25, 30.0, 20
 """Seconds before a start after two failures in a row, which double with each further one."""
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
@@ -240,20 +240,12 @@ class WorkerSupervisor:
     def status(self) -> DeviceStatus:
         """Returns the state of the process, and how it computes."""
         ready = self.ready or WorkerReady(self.name, "", "")
-        process = (
-            self.name,
-            self.state == "up",
-            self.pid,
-            self.restarts,
-            len(self.pending),
-            self.state,
-            self.hangs,
-        )
-        kernels, reason = (
-            ready.details.get("kernels", ""),
-            without_folders(ready.details.get("reason", "")),
-        )
-        return DeviceStatus(*process, ready.engine, ready.dtype, kernels, reason)
+        detail = ready.details.get
+        return DeviceStatus(
+            self.name, self.state == "up", self.pid, self.restarts, len(self.pending), self.state,
+            self.hangs, ready.engine, ready.dtype, detail("kernels", ""),
+            without_folders(detail("reason", "")),
+        )  # fmt: skip
 
     def _on_ready(self, message: WorkerReady) -> None:
         """Logs a change of the backend. The first message of a process says that it is up."""
@@ -261,9 +253,8 @@ class WorkerSupervisor:
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if self._logs and message.engine and before != (message.engine, reason):
             kernels = message.details.get("kernels")
-            suffix = (f", kernels: {kernels}" if kernels else "") + (
-                f": {reason}" if reason else ""
-            )
+            suffix = f", kernels: {kernels}" if kernels else ""
+            suffix += f": {reason}" if reason else ""
             # a slower engine than the processor's
             level = logging.WARNING if reason else logging.INFO
             _log.log(
@@ -288,11 +279,8 @@ class WorkerSupervisor:
     def _restart_later(self, code: int, healthy: bool) -> None:
         self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
-        pause = (
-            0.0
-            if self.failures <= 1
-            else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** (self.failures - 2))
-        )
+        doublings = min(self.failures - 2, _MOST_DOUBLINGS)
+        pause = 0.0 if doublings < 0 else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0**doublings)
         _log.error(
             "worker %d ended with code %d; restarting in %.1f s",
             self.index,

@@ -166,7 +166,7 @@ class Started:
     ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """The tokens of a greedy search so far, for streaming."""
 
@@ -198,7 +198,7 @@ class JobResult:
         return self.looked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Failed:
     """The answer to a job that could not be done."""
 

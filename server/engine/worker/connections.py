@@ -170,16 +170,10 @@ class Connections:
 
     def _route(self, message: FromWorker) -> None:
         match message:
-            case Progress(id=number, tokens=tokens):
-                connection, id = self._jobs[number]
-                connection.frame.append(Progress(id, tokens))
-            case JobResult(id=number) | Failed(id=number):
-                connection, id = self._jobs.pop(number)
-                del connection.numbers[id]
-                if isinstance(message, JobResult):
-                    message.id = id
-                else:
-                    message = Failed(id, message.kind, message.message)
+            case Progress(id=number) | JobResult(id=number) | Failed(id=number):
+                connection, message.id = self._jobs[number]
+                if not isinstance(message, Progress):
+                    del self._jobs[number], connection.numbers[message.id]
                 connection.frame.append(message)
             case Started(ids=numbers):
                 for number in numbers:

@@ -71,11 +71,8 @@ class WorkerLoop:
     # ----------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        wait = (
-            0.0
-            if self._scheduler.jobs
-            else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
-        )
+        idle = _LOADING_POLL_SECONDS if self._runner.loading() else None
+        wait = 0.0 if self._scheduler.jobs else idle
         for message in self._pipes.receive(wait):
             self._handle(message)
 

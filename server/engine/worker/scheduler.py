@@ -167,8 +167,12 @@ class Scheduler:
         queue, batch, rows = self.queues[model], list[Sequence](), Counter[str]()
         each, most, total = queue.client_rows(kind), float(queue.slots), 0
         if kind.document:
-            beside = any(other is SHORT for other, _ in queue.flows)
-            most *= _DOCUMENT_SLOTS_BESIDE if beside else _DOCUMENT_SLOTS
+            beside = _DOCUMENT_SLOTS_BESIDE * most
+            most *= _DOCUMENT_SLOTS
+            if any(other is SHORT for other, _ in queue.flows):
+                most = beside
+            elif self._without_short < _RECENT_SECONDS:  # a step takes about as long as beside it
+                most = min(most, beside + queue.step_time.fixed_rows)
         tokens = min(self._max_batch_tokens, longest / self._prefill_seconds)
         joined = padded = 0
         running = [sequence for sequence in queue.running.values() if sequence.kind is kind]

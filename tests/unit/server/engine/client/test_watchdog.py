@@ -3,6 +3,7 @@ processor time is unknown."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
@@ -177,3 +178,14 @@ async def test_processor_time_is_that_of_the_process(monkeypatch: pytest.MonkeyP
     assert before is after is None or (
         before is not None and after is not None and after > before and not after.stopped
     )
+
+
+@pytest.mark.parametrize("failures", [0, 1, 10, 1_000, 10**6])
+async def test_a_worker_is_started_again_however_often_it_failed(failures: int) -> None:
+    supervisor = WorkerSupervisor(0, OPTIONS, ("worker",), lambda *_: None)
+    supervisor.failures = failures
+    supervisor._on_exit(1)
+    assert supervisor._restart is not None
+    wait = supervisor._restart.when() - asyncio.get_running_loop().time()
+    supervisor._restart.cancel()
+    assert wait <= 30.0 and (failures < 10 or wait > 29.0)
