@@ -192,3 +192,18 @@ def exhausted(error: BaseException) -> Resource | None:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == _SQLITE_FULL:
         return DISK
     return RESOURCES.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
+def remedy(error: BaseException) -> str:
+    """Returns what an operator does about a resource that is used up, as the end of a sentence, or
+    nothing."""
+    resource = exhausted(error)
+    return f": {resource.remedy}" if resource else ""
+
+
+def ending(code: int) -> str:
+    """Returns how a process ended, and what an operator does where the kernel killed it."""
+    if code >= 0:
+        return f"ended with code {code}"
+    killed = f"was ended by signal {-code}"
+    return f"{killed} (by the kernel if memory is short: {MEMORY.remedy})" if code == -9 else killed

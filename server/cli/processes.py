@@ -32,7 +32,7 @@ from server.cli.leader import SOCKET, Leader
 from server.config import Settings
 from server.engine.client.remote_pool import PoolLink
 from server.engine.ipc.options import NO_DEVICE, NO_DEVICE_STATUS
-from server.errors import SettingsError
+from server.errors import SettingsError, ending
 from server.models.discovery import find_served
 from server.observability.metrics import share_metrics
 from server.services import FILES, ServerProcess, Services
@@ -199,7 +199,7 @@ class Supervisor:
             self._stop_at = 0.0
         elif self._stop_at == float("inf"):
             name = "the leader of the processes" if child is self._leader else "an API process"
-            log.error("%s ended with code %d; starting another one", name, status)
+            log.error("%s %s; starting another one", name, ending(status))
 
     def _fork(self, child: Child) -> None:
         child.started = time.monotonic()

@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, NoReturn
@@ -30,6 +29,7 @@ from server.errors import (
     SettingsError,
     StateUnreachable,
     Unavailable,
+    remedy,
 )
 from server.store.interface import Store
 
@@ -218,13 +218,13 @@ class FileStore:
         )
 
 
-@contextmanager
+@contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turns an OSError into Unavailable, and logs its reason."""
+    """Logs an OSError and raises Unavailable."""
     try:
         yield
     except OSError as error:
-        log.warning("a file cannot be kept: %s", error.strerror)
+        log.warning("a file cannot be kept: %s%s", error.strerror, remedy(error))
         raise Unavailable(f"The file cannot be kept: {error.strerror}.", 60) from error
 
 

@@ -146,7 +146,8 @@ class Keys:
         keys = await self.all()
         if not keys and self._by_digest:  # keys are revoked, never deleted: the store has lost them
             log.error(
-                "the store has no API keys any more; the last ones stay valid until it has some"
+                "the store has no API keys any more; the last ones stay valid until it has some: "
+                "restore it, or create keys"
             )
             self._version = version
             return
@@ -165,5 +166,5 @@ def parse(text: bytes) -> Key | None:
     try:
         return Key(**json.loads(text))
     except (ValueError, TypeError, SettingsError):
-        log.error("an API key in the store is damaged; it is not valid")
+        log.error("an API key in the store is damaged and not valid: create another one")
         return None

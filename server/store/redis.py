@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from server.errors import StateUnreachable
@@ -149,7 +149,9 @@ def reason(error: Exception) -> str:
     word of the message of Redis, such as MISCONF where the disk is full. The rest may contain
     arguments of the command."""
     text = str(error).partition(" ")[0] or "no answer in time"
-    if text == "Error" and isinstance(error, RedisConnectionError):
+    if isinstance(error, AuthenticationError):
+        text = "the address lacks the user and password of Redis, or has wrong ones"
+    elif text == "Error" and isinstance(error, RedisConnectionError):
         text = str(error)  # of the connection: an address and the words of the operating system
     return f"{type(error).__name__}: {text}"
 

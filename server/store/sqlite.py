@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from server.errors import DISK, SettingsError, StateUnreachable, exhausted
+from server.errors import DISK, SettingsError, StateUnreachable, exhausted, remedy
 from server.store.interface import Bounds, Changes, Store
 from server.store.old_data import GLOSSARIES, KEYS, import_old_data
 
@@ -217,8 +217,8 @@ class SQLiteStore(Store):
         self.full |= exhausted(error) is DISK
         if self.up:
             self.up = False
-            level = logging.ERROR if (remedy := action(error)) else logging.WARNING
-            log.log(level, "%s cannot be used: %s%s", FILE_NAME, str(error)[:200], remedy)
+            level = logging.ERROR if (end := action(error)) else logging.WARNING
+            log.log(level, "%s cannot be used: %s%s", FILE_NAME, str(error)[:200], end)
         return StateUnreachable(self.unreachable)
 
     def _migrate(self, folder: Path | None) -> None:
@@ -264,11 +264,9 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def action(error: Exception) -> str:
-    """Returns what an operator does about a full disk or a damaged file, or nothing."""
-    if exhausted(error) is DISK:
-        return f": {DISK.remedy}"
+    """Returns what an operator does about a damaged file or a full disk, or nothing."""
     damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
-    return f": {RESTORE}" if damaged else ""
+    return f": {RESTORE}" if damaged else remedy(error)
 
 
 def whose(folder: Path | None) -> str:

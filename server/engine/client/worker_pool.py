@@ -120,7 +120,7 @@ class WorkerPool:
             await asyncio.wait([item.future for item in self._jobs.values()], timeout=left)
             await asyncio.sleep(0)  # they are removed
         if self._jobs:
-            _log.warning("%d jobs did not finish in the grace time", len(self._jobs))
+            _log.warning("%d jobs did not finish within --grace-seconds", len(self._jobs))
         self._closed = True
         for model in self._models.values():
             model.resolve(SHUTDOWN)

@@ -27,6 +27,7 @@ from server.engine.ipc.messages import (
     WorkerReady,
 )
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
+from server.errors import ending
 
 COMMAND = (sys.executable, "-m", "server.engine.worker")
 """Starts a worker process: a fresh interpreter, not a fork."""
@@ -282,9 +283,9 @@ class WorkerSupervisor:
         doublings = min(self.failures - 2, _MOST_DOUBLINGS)
         pause = 0.0 if doublings < 0 else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0**doublings)
         _log.error(
-            "worker %d ended with code %d; restarting in %.1f s",
+            "worker %d %s; restarting in %.1f s",
             self.index,
-            code,
+            ending(code),
             pause,
             extra={"worker_code": code},
         )
