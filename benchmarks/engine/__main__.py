@@ -28,6 +28,7 @@ from benchmarks.common import report
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
 from benchmarks.engine.engine_process import EngineProcess, Run
+from benchmarks.engine.profile import HEADER, profile
 from model.backends.cpu.isa import Isa
 from model.evaluation import score
 from model.model_folder import ModelFolder, read_folder
@@ -73,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory() as scratch:
             work = _random_work(options, Path(scratch)) if options.random else _real_work(options)
+            if options.profile:
+                times = profile(work.folder, work.sources, options, Path(scratch))
+                print(report.table(HEADER, times))
+                return 0
             specs = _specs(options, work.folder, Path(scratch))
             rows = measure(specs, work, options)
     except (ValueError, RuntimeError) as error:
@@ -272,6 +277,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=get_args(Clock),
         default="wall",
         help="processor: processor time, for one thread on a core that other programs also use",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="print instead where the time of the CPU engine goes, on one thread and on --threads",
     )
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser

@@ -26,6 +26,7 @@ template <typename Body>
 int locked(Engine* engine, Body&& body) {
     return guarded([&] {
         const std::lock_guard<std::mutex> lock(engine->mutex());
+        const Timed timed(Work::Other);
         body();
     });
 }
@@ -181,5 +182,15 @@ int64_t attentive_cache_bytes(Engine* engine) {
 int attentive_pages_used(Engine* engine) {
     return engine->pages_used();
 }
+
+#if defined(ATTENTIVE_PROFILE)
+// Adds the nanoseconds of each kind of Work, over all threads, since the last call.
+void attentive_profile(int64_t* nanoseconds) {
+    for (ThreadTimes& times : thread_times) {
+        for (size_t i = 0; i < times.nanoseconds.size(); ++i)
+            nanoseconds[i] += std::exchange(times.nanoseconds[i], 0);
+    }
+}
+#endif
 
 }  // extern "C"

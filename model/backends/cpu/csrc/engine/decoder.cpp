@@ -248,6 +248,7 @@ void Engine::mask_heads(const uint8_t* masked, float* context) const {
 }
 
 void Engine::write_self(int row, int layer) {
+    const Timed timed(Work::Write);
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model;
     const float* key = wide_.as<float>() + row * wide_stride_ + d;
@@ -258,6 +259,7 @@ void Engine::write_self(int row, int layer) {
 
 // Self-attention of one row, or its cross-attention.
 void Engine::attend(int row, int layer, int thread, bool cross) {
+    const Timed timed(Work::Attention);
     const StepRow& current = step_rows_[row];
     const AttentionCapture* capture = current.capture;
     const int d = config_.d_model, dim = shape_.dim, heads = config_.heads;
@@ -352,12 +354,14 @@ void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, floa
     const Rows input = sublayer_input();
     const auto project = [&](int panel, const RowGroup& group) {
         const Linear& projection = *group.projection;
+        const Timed timed(Work::Products);
         float* logits = scratch_[thread.index].as<float>();
         for (int first = group.first_row; first < group.last_row; first += kRows) {
             const int last = std::min(group.last_row, first + kRows);
             const int next = first > group.first_row ? projection.panels()
                                                      : panel + pool_.size();  // prefetch once
             projection.panel(input, panel, next, first, last, logits, kPanel);
+            const Timed within(Work::TopK);
             for (int row = first; row < last; ++row)
                 top_k_.add_panel(thread.index, row, group.first_panel + panel,
                                  logits + (row - first) * kPanel);
@@ -371,6 +375,7 @@ void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, floa
     });
     const int candidates = top_k_.candidates();
     thread.parallel_for(count, [&](int row) {
+        const Timed timed(Work::TopK);
         top_k_.finish(row, ids + static_cast<size_t>(row) * candidates,
                       scores + static_cast<size_t>(row) * candidates, forced_scores + row);
     });

@@ -126,6 +126,7 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
             const int head = task % config_.heads, column = head * shape_.dim;
             const float* query = wide_.as<float>() + span.first * wide_stride_ + column;
             float* context = context_.as<float>() + span.first * padded_width(d) + column;
+            const Timed timed(Work::Attention);
             attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, wide_stride_,
                             context, padded_width(d), scratch_[thread.index].as<float>(),
                             capture ? capture->encoder_map(layer, config_.heads, head) : nullptr);
@@ -156,6 +157,7 @@ void Engine::write_cross(PoolThread& thread, const std::vector<Span>& spans, int
         apply(thread, *decoder_[layer].cross_key_value, sublayer_input(), {0, total},
               wide_.as<float>());
         thread.parallel_for(static_cast<int>(spans.size()), [&](int i) {
+            const Timed timed(Work::Write);
             for (int s = 0; s < spans[i].length; ++s) {
                 char* page = pages_.at(sources_[spans[i].source].pages[s / kPage]) +
                              layer * layout_.layer_bytes;

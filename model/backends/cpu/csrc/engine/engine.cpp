@@ -121,6 +121,7 @@ Rows Engine::rows(const float* values) const {
 // itself.
 void Engine::quantize_input(int row, const float* values, int features) {
     if (config_.precision == Precision::Float32) return;
+    const Timed timed(Work::Quantize);
     quantize_row(values, features, quantized_.as<Quantized>() + row * wide_stride_,
                  scales_.as<float>() + row);
 }
@@ -158,6 +159,7 @@ void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, 
                  std::min((wanted + panels - 1) / panels, (rows + kAtLeast - 1) / kAtLeast));
     const int height = (rows + split - 1) / split, chunks = (rows + height - 1) / height;
     const size_t width = stride(out);
+    const Timed timed(Work::Products);
     thread.parallel_for(panels * chunks, [&](int task) {
         const int panel = task / chunks, first = range.first + task % chunks * height;
         linear.panel(input, panel, panel + pool_.size(), first,
@@ -173,8 +175,11 @@ void Engine::add_norm(int row, const Norm& norm, const Place& at, AttentionCaptu
     float* x = x_.as<float>() + row * padded_width(d);
     float* normed = config_.pre_norm ? normed_.as<float>() + row * padded_width(d) : x;
     const float* added = out_.as<float>() + row * padded_width(d);
-    add(x, added, d);
-    layer_norm(x, norm.gain, norm.bias, config_.epsilon, d, normed);
+    {
+        const Timed timed(Work::Norms);
+        add(x, added, d);
+        layer_norm(x, norm.gain, norm.bias, config_.epsilon, d, normed);
+    }
     quantize_input(row, normed, d);
     at.keep(row, output, added, d);
     at.keep(row, output + 1, normed, d);
@@ -195,6 +200,7 @@ void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, RowRange
     thread.parallel_for(range, [&](int row) {
         float* values = wide_.as<float>() + row * wide_stride_;
         at.keep(row, AttentionCapture::Inner, values, inner);
+        const Timed timed(Work::Quantize);
         if (fused) {
             relu_quantize_row(values, inner, quantized_.as<Quantized>() + row * wide_stride_,
                               scales_.as<float>() + row);

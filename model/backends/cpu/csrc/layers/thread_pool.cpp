@@ -50,6 +50,7 @@ int ThreadPool::Word::add(int number) {
 }
 
 void ThreadPool::finish(Phase& phase, int finished, int count) {
+    const Timed timed(Work::Meeting);
     if (finished && phase.done.add(finished) == count) return;
     phase.done.wait(kPhaseSpins, [&](int done) { return done == count; });
 }
@@ -86,7 +87,10 @@ void ThreadPool::run_thread(int index) {
         if (stop_) return;
         if (!enter()) continue;  // the job has ended
         PoolThread thread(*this, index);
-        (*job_)(thread);
+        {
+            const Timed timed(Work::Other);
+            (*job_)(thread);
+        }
         gate_.add(-1);
     }
 }
@@ -117,6 +121,7 @@ void ThreadPool::run(const std::function<void(PoolThread&)>& job) {
     start_.add(1);
     job(thread);
     gate_.value.fetch_add(kClosed, std::memory_order_relaxed);
+    const Timed timed(Work::Meeting);
     gate_.wait(kPhaseSpins, [](int inside) { return inside == kClosed; });
     for (int i = 0; i < thread.phase_; ++i) {
         Phase& used = phase(i);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/gemm.h"
+#include "layers/profile.h"
 
 namespace attentive {
 
