@@ -362,9 +362,7 @@ void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, floa
                                                      : panel + pool_.size();  // prefetch once
             projection.panel(input, panel, next, first, last, logits, kPanel);
             const Timed within(Work::TopK);
-            for (int row = first; row < last; ++row)
-                top_k_.add_panel(thread.index, row, group.first_panel + panel,
-                                 logits + (row - first) * kPanel);
+            top_k_.add_panel(thread.index, first, last, group.first_panel + panel, logits);
         }
     };
     thread.parallel_for(group_tasks_, [&](int task) {

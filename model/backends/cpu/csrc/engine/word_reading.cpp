@@ -102,8 +102,8 @@ void Engine::score_tokens(PoolThread& thread, const std::vector<WordSentence>& s
                 sentence.scores + static_cast<size_t>(rows[row].word) * sentence.wanted_count;
             for (int k : places[static_cast<size_t>(rows[row].sentence) * panels + panel])
                 scores[k] = found[sentence.wanted[k] % kPanel];
-            top_k_.add_panel(thread.index, row, panel, found);
         }
+        top_k_.add_panel(thread.index, 0, count, panel, logits);
     });
     thread.parallel_for(count, [&](int row) {
         const WordSentence& sentence = sentences[rows[row].sentence];

@@ -72,7 +72,7 @@ inline Floats round(Floats v) {  // half to even
     return {_mm256_round_ps(v.low, kNearest), _mm256_round_ps(v.high, kNearest)};
 }
 
-// p * 2^n for p near 1 and n from -150 to 127. In two steps, because 2^-150 is not a float. The
+// p * 2^n for p from 1/2 to 2 and n from -150 to 127. In two steps, as 2^-150 is not a float. The
 // first step is exact, so subnormal results are rounded once, like those of the AVX-512
 // instruction.
 inline __m256 scale_by_power8(__m256 p, __m256 n) {
@@ -85,7 +85,14 @@ inline __m256 scale_by_power8(__m256 p, __m256 n) {
                          two_to_the(_mm256_sub_epi32(power, half)));
 }
 inline Floats scale_by_power(Floats p, Floats n) {
-    return {scale_by_power8(p.low, n.low), scale_by_power8(p.high, n.high)};
+    const __m256 least = _mm256_min_ps(n.low, n.high), limit = _mm256_set1_ps(-125.0f);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(least, limit, _CMP_LT_OQ))) [[unlikely]]
+        return {scale_by_power8(p.low, n.low), scale_by_power8(p.high, n.high)};
+    const auto scaled = [](__m256 x, __m256 power) {  // adds to the exponent: the result is normal
+        return _mm256_castsi256_ps(_mm256_add_epi32(
+            _mm256_castps_si256(x), _mm256_slli_epi32(_mm256_cvtps_epi32(power), 23)));
+    };
+    return {scaled(p.low, n.low), scaled(p.high, n.high)};
 }
 
 inline Floats where_negative(Floats x, Floats yes, Floats no) {

@@ -18,7 +18,7 @@ void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced
     rows_ = rows;
     vocabulary_ = vocabulary;
     const int panels = (vocabulary + kPanel - 1) / kPanel + 1;  // two parts may end in two
-    padded_ = (panels + 15) / 16 * 16;
+    padded_ = (panels + 15) / 16 * 16 + 16;  // more, as rows at powers of two share cache sets
     candidates_ = candidates;
     thread_count_ = threads;
     forced_ = forced;
@@ -39,31 +39,36 @@ void TopK::restrict(int row, int first_panel, const int32_t* allowed, int count)
         forced_places_[row] = first_panel * kPanel + static_cast<int>(found - allowed);
 }
 
-void TopK::add_panel(int thread, int row, int panel, float* logits) {
-    const Part& allowed = parts_[row][panel >= parts_[row][1].first_panel];
-    const int first = (panel - allowed.first_panel) * kPanel,
-              filled = std::min(kPanel, allowed.count - first);
-    for (int i = filled; i < kPanel; ++i) logits[i] = kNever;
-    Floats part[4];
-    for (int j = 0; j < 4; ++j) part[j] = load(logits + kLanes * j);
-    const float top = largest(max(max(part[0], part[1]), max(part[2], part[3])));
-    Floats power[4];
-    for (int j = 0; j < 4; ++j) power[j] = exponential(part[j] - fill(top));
-    const size_t cell = static_cast<size_t>(row) * padded_ + panel;
-    tops_[cell] = top;
-    sums_[cell] = sum((power[0] + power[1]) + (power[2] + power[3]));
-    const int forced = forced_places_[row];
-    if (forced >= 0 && forced / kPanel == panel) forced_logits_[row] = logits[forced % kPanel];
+void TopK::add_panel(int thread, int first_row, int last_row, int panel, float* logits) {
+    const auto cell = [&](int row) { return static_cast<size_t>(row) * padded_ + panel; };
+    float* values = logits;
+    for (int row = first_row; row < last_row; ++row, values += kPanel) {
+        const Part& allowed = parts_[row][panel >= parts_[row][1].first_panel];
+        const int first = (panel - allowed.first_panel) * kPanel,
+                  filled = std::min(kPanel, allowed.count - first);
+        for (int i = filled; i < kPanel; ++i) values[i] = kNever;
+        const float top = largest(max(max(load(values), load(values + kLanes)),
+                                      max(load(values + 2 * kLanes), load(values + 3 * kLanes))));
+        tops_[cell(row)] = top;
+        const int forced = forced_places_[row];
+        if (forced >= 0 && forced / kPanel == panel) forced_logits_[row] = values[forced % kPanel];
 
-    Candidate* best = best_.data() + (static_cast<size_t>(thread) * rows_ + row) * candidates_;
-    if (!(top >= best[candidates_ - 1].logit)) return;
-    for (int i = 0; i < filled; ++i) {
-        const Candidate candidate{logits[i], allowed.ids ? allowed.ids[first + i] : first + i};
-        if (!candidate.before(best[candidates_ - 1])) continue;
-        int place = candidates_ - 1;
-        for (; place > 0 && candidate.before(best[place - 1]); --place)
-            best[place] = best[place - 1];
-        best[place] = candidate;
+        Candidate* best = best_.data() + (static_cast<size_t>(thread) * rows_ + row) * candidates_;
+        if (!(top >= best[candidates_ - 1].logit)) continue;
+        for (int i = 0; i < filled; ++i) {
+            const Candidate candidate{values[i], allowed.ids ? allowed.ids[first + i] : first + i};
+            if (!candidate.before(best[candidates_ - 1])) continue;
+            int place = candidates_ - 1;
+            for (; place > 0 && candidate.before(best[place - 1]); --place)
+                best[place] = best[place - 1];
+            best[place] = candidate;
+        }
+    }
+    for (int row = first_row; row < last_row; ++row, logits += kPanel) {
+        Floats power[4];  // of rows that follow each other they overlap: the maxima are known
+        const Floats top = fill(tops_[cell(row)]);
+        for (int j = 0; j < 4; ++j) power[j] = exponential(load(logits + kLanes * j) - top);
+        sums_[cell(row)] = sum((power[0] + power[1]) + (power[2] + power[3]));
     }
 }
 

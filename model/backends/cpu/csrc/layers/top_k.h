@@ -22,9 +22,9 @@ class TopK {
     // token is scored among them.
     void restrict(int row, int first_panel, const int32_t* allowed, int count);
 
-    // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread.
-    // Tokens past the vocabulary are ignored. Overwrites logits.
-    void add_panel(int thread, int row, int panel, float* logits);
+    // Adds the logits (rows, 64) of a panel of the rows [first, last); `thread` is the calling
+    // thread. Tokens past the vocabulary are ignored. Overwrites logits.
+    void add_panel(int thread, int first, int last, int panel, float* logits);
 
     int candidates() const { return candidates_; }
     // Best tokens of a row with log-probabilities, best first, ties by lower id; where a row has
@@ -51,7 +51,7 @@ class TopK {
         int count;
     };
     std::vector<std::array<Part, 2>> parts_;  // (rows)
-    std::vector<float> tops_, sums_;          // (rows, panels rounded up to 16)
+    std::vector<float> tops_, sums_;          // (rows, padded_)
     std::vector<Candidate> best_;             // (threads, rows, candidates), sorted
     std::vector<int> forced_places_;    // (rows), panel * 64 + place of the forced token, or -1
     std::vector<float> forced_logits_;  // (rows)
