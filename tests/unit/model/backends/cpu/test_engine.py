@@ -322,3 +322,18 @@ def test_equal_logits_are_ordered_by_id() -> None:
         backend = cpu_backend(transformer, "float32", threads=threads)
         backend.prefill(sentences(transformer.config, (4,)), [0])
         assert backend.step([0], [2], 9, [-1]).ids[0].tolist() == list(range(9))
+
+
+def test_scores_are_the_logarithm_of_softmax_however_far_logits_lie_apart() -> None:
+    transformer = tiny(tied_embeddings=False, vocab_size=150, output_bias=True)
+    transformer.projection.weight.data.zero_()
+    draw = np.random.default_rng(1)
+    for spread in (1, 20, 87, 88, 104, 130, 1e4):
+        logits = -draw.uniform(0, spread, 150).astype(np.float32)
+        transformer.output_bias.data.numpy()[:] = logits
+        backend = cpu_backend(transformer, "float32")
+        backend.prefill(sentences(transformer.config, (4, 5)), [0, 1])
+        output = backend.step([0, 1], [2, 2], 150, [-1, -1])
+        exact = logits - np.log(np.exp(logits.astype(np.float64)).sum())
+        for ids, scores in zip(output.ids, output.scores, strict=True):
+            assert np.allclose(scores, exact[ids], rtol=1e-6, atol=1e-5)
