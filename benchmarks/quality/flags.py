@@ -27,7 +27,6 @@ from server.text.translation_checks import ordinary_words
 from server.translation.checks import LEAST_WORDS
 
 SENTENCES = Path(__file__).with_name("behaviour") / "sentences.tsv"
-SETS = ("flores-dev", "tatoeba-dev")
 FLAGS = ("digits", "source_language")
 RIGHT_CHRF = 50.0
 """Translations above are rarely wrong."""
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url")
     options = parser.parse_args(arguments)
     try:
-        sets = [*behaviour_sets(), *read_sets(options.data, SETS, options.limit)]
+        sets = [*behaviour_sets(), *read_sets(options.data, limit=options.limit)]
         names = dict.fromkeys(item.name for item in sets)
         alarms = [[name, *shares([item for item in sets if item.name == name])] for name in names]
         print(report.table(("human translations of", "sentences", *FLAGS), alarms))

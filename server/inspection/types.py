@@ -38,7 +38,7 @@ def tokens(
     if originals:
         matches = list(re.finditer("|".join(map(re.escape, originals)), text))
         shown, runs = edited(text, [(*match.span(), originals[match[0]]) for match in matches])
-        places = OffsetMap([(0, 0, 0), *runs, (len(text), len(shown), 0)])
+        places = OffsetMap(runs)
         codes = [places.span(match.span()) for match in matches]
         text, offsets = shown, tuple(map(places.span, offsets))
         others = [

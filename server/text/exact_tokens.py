@@ -20,7 +20,6 @@ from server.text.numbers import (
     ORDINAL_ENDINGS,
     OTHERWISE,
     RAISED,
-    half_edits,
     is_roman,
     measures,
     number_difference,
@@ -331,8 +330,6 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
     if is_plain(text, target):
         return False
     lost = lost_tokens(text, target, language)
-    if half_edits(text, target, language):
-        return True
     if lost is None and not number_difference(text, with_colons(target, text), language).lacks:
         return False
     text, target = [

@@ -41,14 +41,28 @@ RAISED = (
     r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
 )
 """A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
+HALVES = {
+    word: hours
+    for words, hours in (
+        ("nachmittags nachmittag après-midi tarde afternoon", range(12)),
+        ("morgen morgens vormittags vormittag matin mañana madrugada morning", range(0)),
+        ("mitternacht minuit medianoche midnight", range(0)),
+        ("mittags mittag midi mediodía noon", range(10)),
+        ("abends abend soir evening", range(1, 12)),
+        ("nachts nacht nuit noche night", range(6, 12)),
+    )
+    for word in words.split()
+}
+"""Words of parts of the day, and the hours, 0 for 12, that are p.m. in them."""
+_HALF = "|".join(HALVES).replace("|morgen|", "|(?<=am )morgen|").replace("mañ", "(?<=la )mañ")
 _KINDS = {
     "ordinal": rf"(?:{ORDINAL_ENDINGS})(?!\w)",
     "decade": r"(?<=\d\d\d0)['’]?s(?!\w)",
     "billion": rf"[{SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
     "thousand": rf"[{SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
     "million": rf"[{SPACES}]?(?:mill|mio\b)",
-    "clock": rf"[{SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du "
-    r"soir)",
+    "clock": rf"[{SPACES}]?(?:(?:(?:h|heures?|uhr|o'clock) )?(?:(?:del?|por|la|du|in|the|at|am|de l')[ ]?){{0,2}}(?:{_HALF})\b"
+    r"|[ap]\.? ?m\b|heures?\b|uhr|o'clock)",
     "unit": rf"(?-i:[{SPACES}]?(?:{UNIT})|[smghlxd°º])(?![\w{RAISED}/+='’])",
     "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per "
     r"?cent|prozent)",
@@ -81,16 +95,9 @@ _ORDINAL = re.compile(
 )
 _NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
 _CLOCK = re.compile(rf"(?<!\d)(\d\d?)(?:[.:]|[{SPACES}]?h[{SPACES}]?)(\d\d)(?!\d)")
-_CENTURY = re.compile(r"[ -](?:cent|siè|jahrh)", re.IGNORECASE)
 _SPOKEN = re.compile(
     rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)"
 )
-_HALVES = frozenset(
-    "pm abend abends nachmittag nachmittags mittag mittags mitternacht nacht nachts früh morgen "
-    "morgens soir midi minuit nuit"
-    " matin tarde noche mañana madrugada mediodía medianoche".split()
-)
-"""Words of halves of the day."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
@@ -307,7 +314,8 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
     }
     for each, value in zip(given, values, strict=True):
         if value not in said:
-            is_century = bool(each["century"] or _CENTURY.match(text, each.end()))
+            after = text[each.end() + 1 : each.end() + 8].lower()
+            is_century = bool(each["century"]) or after.startswith(("cent", "siè", "jahrh"))
             lost.append(
                 (*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century))
             )
@@ -325,56 +333,6 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
             )
             lost.append((*time.span(), form))
     return lost
-
-
-def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those
-    of 24 hours for them. Equal ones of both halves are in order."""
-    ways: dict[str, dict[str, list[str]]] = {}
-    for each in numbers(text):
-        half, (hour, minute) = text[each.last : each.until].lower().strip(), _clock(each)
-        if (
-            each.kind == "clock"
-            and half[0] + half[-1] in ("am", "pm")
-            and hour.isdecimal()
-            and int(hour) <= 12
-        ):
-            other = str(int(hour) % 12 + 12 * (half[0] == "p"))
-            ways.setdefault(hour, {}).setdefault(minute[:2] or "00", []).append(other)
-    if not ways or primary_subtag(language) not in _SMALL_WORDS or _has_half(target.lower()):
-        return []
-    said: dict[tuple[str, str], list[int]] = {}
-    for each in numbers(target):
-        (hour, minute), rest = _clock(each), target[each.last : each.last + 6].lstrip().lower()
-        is_hour = (
-            rest.startswith(("h", "uhr")) or target[max(0, each.digits - 4) : each.digits] == "las "
-        )
-        found = (
-            [minute]
-            if minute
-            else [way for way in ways.get(hour, ()) if is_hour and way.strip("0") in rest]
-        )
-        has_half = each.kind == "clock" and target[each.until - 1].lower() == "m"  # 6pm
-        if found and found[0] in ways.get(hour, ()) and not has_half:
-            said.setdefault((hour, found[0]), []).append(each.digits)
-    edits = []
-    for (hour, minute), places in said.items():
-        others = ways[hour][minute]
-        if len({*others}) == 1 or len(others) == len(places):
-            edits += [(at, at + len(hour), others[i % len(others)]) for i, at in enumerate(places)]
-    return sorted([edit for edit in edits if target[edit[0] : edit[1]] != edit[2]])
-
-
-def _has_half(target: str) -> bool:
-    return not _HALVES.isdisjoint(WORD.findall(target)) or any(
-        map(target.__contains__, ("a.m", "p.m", "a. m", "p. m"))
-    )
-
-
-def _clock(number: Number) -> tuple[str, str]:
-    """Returns the hour and the minute of a time."""
-    hour, _, minute = number.written.replace(".", ":").partition(":")
-    return hour, minute
 
 
 def _values(text: str) -> set[str]:

@@ -49,4 +49,4 @@ def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple
         parts += (text[done:start], replacement)
         length += start - done + len(replacement)
         done = end
-    return "".join(parts), tuple([run for run in runs if run[2] > 0])
+    return "".join(parts), tuple(runs)

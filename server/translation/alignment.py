@@ -9,7 +9,6 @@ from model.analysis.attention_alignment import Word, words
 from model.analysis.pair_alignment import PairWords, WordedSentence, WordLink, compared, spellings
 from model.analysis.types import ALIGNMENT
 from server.engine.ipc.messages import JobResult, Look
-from server.text.characters import WORD
 from server.text.projection import Link
 from server.translation.catalog import Leg
 
@@ -67,8 +66,8 @@ async def sentence_links(
     leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> list[Link]:
     """Returns links between the text `read`, which the model read as `ids`, and the text of the
-    `tokens` it wrote: by what `attend` returns of the attention of the model, or by position if
-    that is None."""
+    `tokens` it wrote, by what `attend` returns of the attention of the model; none if that is
+    None."""
     source, target = leg.encode(read), leg.model.tokenizer.decode_pieces(tokens)
     sources = words(read, source.pieces, source.offsets)
     targets = words(target.text, target.pieces, target.offsets)
@@ -79,15 +78,4 @@ async def sentence_links(
     )
     answer = await attend(look)
     linked = linked_words(answer.links, sources, targets) if answer is not None else {}
-    return sorted(linked) or links_by_position(read, target.text)
-
-
-def links_by_position(source: str, target: str) -> list[Link]:
-    """Links each target word to the source word at the same relative position."""
-    sources = [match.span() for match in WORD.finditer(source)]
-    goals = [match.span() for match in WORD.finditer(target)]
-    return (
-        [(sources[i * len(sources) // len(goals)], goal) for i, goal in enumerate(goals)]
-        if sources
-        else []
-    )
+    return sorted(linked)

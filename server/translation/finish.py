@@ -5,7 +5,6 @@ source."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,24 +13,21 @@ from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.languages import primary_subtag
-from server.text.numbers import half_edits, with_endings, with_formats
-from server.text.offsets import edited
+from server.text.numbers import with_endings, with_formats
 from server.text.projection import Link
-from server.text.protection.terms import Edit, case_edits, form, is_start
+from server.text.protection.terms import case_edits, form, is_start
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, masked, stand_ins_of
-from server.text.segmentation import Span
 from server.text.tagged import Code, Tagged
 from server.text.translation_checks import ordinary_words
 from server.translation import terms
-from server.translation.alignment import links_by_position
 from server.translation.candidates import decoded
 from server.translation.context import COPIED, Draft, SentenceContext
 from server.translation.preparation import Segment, SegmentedText
+from server.translation.spelling import half_edits, mark_edits
 
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
-_MARKS = ",;:"
-_SHOUT = re.compile(r"(?<![!?])(?<![!?]\s)[!?](?:\s?[!?])++$")
+_MARKS, _REPEATED = ",;:", frozenset("…!?")
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -66,9 +62,8 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     finished = []
     for text in texts:
         written = with_capital_first_letter(text) if segment.small_first else text
-        known = links or links_by_position(reading.text, written)
         finished.append(
-            finish(tagged, reading, written, known, str.upper if reading.capitals else str)
+            finish(tagged, reading, written, links, str.upper if reading.capitals else str)
         )
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
@@ -102,29 +97,10 @@ async def _copied(context: SentenceContext, draft: Draft) -> Draft:
         for code in tagged.codes
         if code.equiv != text[code.start : code.end]
     ]
-    finished = unchanged(tagged)
-    if written or shown:
-        edits = sorted([*written, *shown])
-        places = [(number, *_after(edits, start, end)) for number, start, end in finished.places]
-        finished = Finished(tagged, edited(text, edits)[0], tuple(places))
+    finished = unchanged(tagged).edited(sorted([*written, *shown]))
     flagged = not draft.copied and ordinary_words(text)
     bare = replace(segment, ids=(), reading=Reading(), tagged=tagged)
     return Draft(bare, COPIED, finished=(finished,), flags=frozenset({"copied"} if flagged else ()))
-
-
-def _after(edits: Sequence[Edit], start: int, end: int) -> Span:
-    """Returns the place of a code after edits, one of which may replace its text."""
-    grown = sum(
-        [
-            len(written) - (high - low)
-            for low, high, written in edits
-            if high <= start and low < start
-        ]
-    )
-    size = next(
-        (len(written) for low, high, written in edits if (low, high) == (start, end)), end - start
-    )
-    return start + grown, start + grown + size
 
 
 async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
@@ -247,35 +223,22 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
     return other > capital
 
 
-def with_last_marks(text: str, source: str) -> str:
-    """Returns a translation with the last marks of its source: models write "! ! ! !" in French,
-    and two dots for three."""
-    if source.endswith(("...", "…")) and len(text) - len(text.rstrip(".")) == 2:
-        return text + "."
-    if "!" not in source and "?" not in source:
-        return text
-    own, found = _SHOUT.search(source), _SHOUT.search(text)
-    if not (own and found) or text[0] in "¡¿":
-        return text
-    return text[: found.start()] + "".join(own[0].split())
-
-
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is,
     but for the separators of one that has no words."""
-    leg, source, before = context.leg, draft.segment.tagged.bare, draft.targets
-    everything, targets = context.request.localize_numbers, before
-    if may_hold(source) and not draft.copied:
-        edits = [half_edits(source, each, leg.target) for each in targets]
-        if any(edits):
-            draft = replace(
-                draft,
-                finished=tuple(
-                    [each.edited(some) for each, some in zip(draft.finished, edits, strict=True)]
-                ),
-            )
-            targets = before = draft.targets
-    targets = tuple([with_last_marks(each, source) for each in targets])
+    leg, source, everything = (
+        context.leg,
+        draft.segment.tagged.bare,
+        context.request.localize_numbers,
+    )
+    is_marked = ".." in source or not _REPEATED.isdisjoint(source)
+    if not draft.copied and (is_marked or may_hold(source)):
+        finished = []
+        for each in draft.finished:
+            edits = [*mark_edits(source, each.bare), *half_edits(source, each.bare)]
+            finished.append(each.edited(sorted(edits)) if edits else each)
+        draft = replace(draft, finished=tuple(finished))
+    targets = before = draft.targets
     if may_hold(source) or not source.isascii():
         if not draft.copied or (everything and not draft.flags):
             targets = tuple(

@@ -21,13 +21,13 @@ from unittest.mock import patch
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import JobResult
+from server.text.characters import WORD
 from server.text.exact_tokens import lost_tokens
 from server.text.finishing import Finished, finish, unchanged
 from server.text.projection import Link
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation import finish as last_pass
 from server.translation import preparation
-from server.translation.alignment import links_by_position
 from server.translation.catalog import Leg, ModelCatalog
 from server.translation.context import Draft, Form, SentenceContext
 from server.translation.preparation import Segment, prepare
@@ -98,6 +98,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 LONG = ModelCatalog([replace(fake_model(max_length=1_000_000), tokenizer=SYMBOLS)])
 """A model that reads any text as one sentence."""
+
+
+def links_by_position(source: str, target: str) -> list[Link]:
+    """Links each word of a target to the word of its source at the same relative position."""
+    words, goals = [[each.span() for each in WORD.finditer(side)] for side in (source, target)]
+    size = len(words)
+    return [(words[i * size // len(goals)], goal) for i, goal in enumerate(goals) if words]
 
 
 class Echo(SentenceContext):

@@ -10,9 +10,13 @@ import pytest
 
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import JobResult
+from server.text.finishing import Finished
+from server.text.offsets import edited
 from server.text.protection.glossary import Entry, TermIndex
+from server.text.tagged import Code, Tagged
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.finish import with_last_marks, with_mark
+from server.translation.finish import with_mark
+from server.translation.spelling import mark_edits
 from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
 from tests.support.engine.translating import translated
 
@@ -105,26 +109,40 @@ def test_the_mark_at_the_end_of_a_part_is_kept(text, source, expected):
     assert with_mark(text, source) == expected
 
 
+def with_marks(text: str, source: str) -> str:
+    return edited(text, mark_edits(source, text))[0]
+
+
 @pytest.mark.parametrize("marks", ["!!", "!!!", "?!", "!?!", "! !", "??"])
-@pytest.mark.parametrize("written", ["! ! ! !", "!!!", "!?", "? ?"])
-def test_marks_at_the_end_are_as_many_as_in_the_source(marks: str, written: str) -> None:
-    assert with_last_marks(f"Arrête {written}", f"Stop{marks}") == "Arrête " + marks.replace(
-        " ", ""
-    )
-    for text in ("Arrête.", "Arrête !", "", f"¡Para{written}"):
-        assert with_last_marks(text, f"Stop{marks}") == text
-    assert with_last_marks(f"Arrête {written}", "Stop!") == f"Arrête {written}"
+@pytest.mark.parametrize("written", ["! ! ! !", "!!!", "!?", "? ?", "!", "?"])
+@pytest.mark.parametrize("rest", ["", " et part", "” Il part."])
+def test_marks_are_as_many_as_in_the_source(marks: str, written: str, rest: str) -> None:
+    text, source, own = f"“Arrête {written}{rest}", f"“Stop{marks}{rest}", "".join(marks.split())
+    same = len(written) > 1 or written in marks
+    assert with_marks(text, source) == f"“Arrête {own if same else written}{rest}"
+    for other in ("“Arrête.", "", f"¡Para{written}", f"Vraiment ? Arrête {written}{rest}."):
+        assert with_marks(other, source) == other
+    assert with_marks(text, f"“Stop!{rest}") == text
 
 
-@pytest.mark.parametrize("source", ["Yes...", "Yes…"])
-def test_two_dots_at_the_end_are_three(source: str) -> None:
-    assert with_last_marks("Ja..", source) == "Ja..."
-    assert with_last_marks("Ja..", "Yes..") == "Ja.."
-    for text in ("Ja.", "Ja...", "Ja", ""):
-        assert with_last_marks(text, source) == text
+@pytest.mark.parametrize("dots", ["...", "…", "..", "....."])
+@pytest.mark.parametrize("written", ["..", "...", "....", "....."])
+@pytest.mark.parametrize("form", ["Ja{}", "Ja{} nein", "Ja{} nein{} doch.", "{}ja?"])
+def test_dots_are_as_many_as_in_the_source(dots: str, written: str, form: str) -> None:
+    wanted = form.replace("{}", dots.replace("…", "..."))
+    assert with_marks(form.replace("{}", written), form.replace("{}", dots)) == wanted
+    for text in ("Ja.", "Ja", "", "Ja… nein."):
+        assert with_marks(text, form.replace("{}", dots)) == text
+    assert with_marks(form.replace("{}", written), "Yes.") == form.replace("{}", written)
+
+
+def test_codes_stay_at_their_words_where_marks_change() -> None:
+    source = Tagged("Yes...", (Code(0, 0, "<b>", "sc", 1), Code(6, 6, "</b>", "ec", 1)))
+    finished = Finished(source, "Ja..", ((0, 0, 0), (1, 4, 4)))
+    assert finished.edited([(2, 4, "...")]).tagged.write() == "<b>Ja...</b>"
 
 
 @pytest.mark.parametrize("text", ["!" * 100_000 + "x", "! " * 100_000 + "x", "a!" * 100_000])
 def test_marks_are_found_in_linear_time(text: str) -> None:
     """A search from each mark on would take minutes."""
-    assert with_last_marks(text, text) == text
+    assert with_marks(text, text) == text
