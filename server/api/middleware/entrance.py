@@ -166,24 +166,18 @@ class Exchange:
     def _with_fixed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Returns the headers of a response with the request's id and the fixed headers."""
         identity = self._identity.encode()
-        result, policy, framed = [(b"x-request-id", identity), *FIXED_HEADERS], True, False
-        vary = b"Origin"  # a cache keeps responses with and without an origin apart
-        same_origin = ORIGIN not in self.headers  # else CORSMiddleware has done it
-        for name, value in headers:  # ASGI's names are in small letters
-            if name == b"vary" and same_origin:
-                vary = value + b", " + vary
-                continue
-            if name == CONTENT_POLICY[0] or (
-                name == b"content-type" and value.startswith(b"text/html")
-            ):
-                policy = False
-                framed = framed or b"frame-ancestors http" in value
-            result.append((name, value))
-        if policy:
+        result = [(b"x-request-id", identity), *FIXED_HEADERS, *headers]
+        named = dict(result)  # ASGI's names are in small letters
+        policy = named.get(CONTENT_POLICY[0])
+        if policy is None and not named.get(b"content-type", b"").startswith(b"text/html"):
             result.append(CONTENT_POLICY)
-        if not framed:
+        if policy is None or b"frame-ancestors http" not in policy:
             result.append(NO_FRAME)
-        if same_origin:
+        if ORIGIN not in self.headers:  # else CORSMiddleware has done it
+            vary = b"Origin"  # a cache keeps responses with and without an origin apart
+            if b"vary" in named:
+                vary = b", ".join([*[value for name, value in result if name == b"vary"], vary])
+                result = [header for header in result if header[0] != b"vary"]
             result.append((b"vary", vary))
         if path_of(self._scope).startswith("/v2/"):  # DeepL's clients read this name
             result.append((b"x-trace-id", identity))
