@@ -19,7 +19,7 @@ from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span, blanked
 from server.text.syntax.markup import INLINE
-from server.text.tagged import RAISED, SPELLED, Code, Place, Tagged
+from server.text.tagged import AND, RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or numbers that would become one without the \\0. The number of a note stands at its
@@ -105,9 +105,10 @@ def finish(
     target: str,
     links: Sequence[Link],
     write: Callable[[str], str] = str,
+    conjunction: str = "and",
 ) -> Finished:
     """Returns a translation of what the model read with all codes of the sentence. Other text is
-    passed through `write`. `links` connect words of both."""
+    passed through `write`. `links` connect words of both. A sign & is where the `conjunction` is."""
     is_same = target == reading.text and not reading.capitals
     if is_same and all(
         code.equiv == sentence.text[code.start : code.end] for code in sentence.codes
@@ -115,10 +116,14 @@ def finish(
         return unchanged(sentence)
     kept, surplus = _occurrences(reading, target, links)
     present = {item.number: span for item, span in kept}
+    signs = [number for number, span in enumerate(reading.places) if span[1] > span[0]]
+    signs = [number for number in signs if sentence.codes[number].kind == AND]
+    words = re.finditer(rf"\b(?:{conjunction}|e)\b", target)
+    present |= zip(signs, [word.span() for word in words], strict=False)
     known = links
     if taken := [*surplus, *present.values()]:
         known = [link for link in links if not _touches(link[1], taken)] + [
-            (item.span, span) for item, span in kept
+            (reading.places[number], span) for number, span in present.items()
         ]
     projection = SpanProjection(reading.text, target, known, _whole(reading, target))
     order: list[_Event] = []
@@ -157,7 +162,7 @@ def finish(
         ):
             done += 1
     writer.text(target[done:], write)
-    return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
+    return Finished(sentence, *writer.result(), restored=len(kept) < len(reading.stand_ins))
 
 
 def _whole(reading: Reading, target: str) -> list[Span]:

@@ -18,10 +18,10 @@ from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
 from server.kept import kept
 from server.text.characters import LETTERS, WORD, grown
-from server.text.languages import has_letters
+from server.text.languages import has_letters, primary_subtag
 from server.text.protection.glossary import TermMatch
 from server.text.segmentation import LINE_ENDS, Span, blanked
-from server.text.tagged import PICTURES, RAISED, Code, Tagged
+from server.text.tagged import AND, PICTURES, RAISED, Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
@@ -32,6 +32,8 @@ LEAST_CAPITALS = 4
 """Letters of a word alone in capitals that may be one of the language: CANCEL."""
 LONGEST_WORD = 50
 _MARKS = frozenset(".,;:!?")
+CONJUNCTIONS = {"en": "and", "de": "und", "fr": "et", "es": "y", "it": "e", "pt": "e"}
+"""How a sign & is read."""
 CODE_SPAN = "code span"
 """Kind of a code that may stand between two letters of other words. It is read with spaces."""
 APOSTROPHE = "apostrophe"
@@ -115,6 +117,8 @@ def read(
     if not has_letters(plain, language):
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence) if spans else {}
+    if conjunction := CONJUNCTIONS.get(primary_subtag(language)):
+        words |= {n: conjunction for n, code in enumerate(sentence.codes) if code.kind == AND}
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
     return masked(sentence, words, is_all_caps(bare, tokenizer), _apart(sentence, tokenizer))
 
@@ -224,7 +228,7 @@ def masked(
             add(" ", code.kind == CODE_SPAN and text[code.end : code.end + 2].isalpha())
             if code.kind == APOSTROPHE:
                 apostrophe = code.equiv
-            else:
+            elif code.kind != AND:
                 stand_ins.append(StandIn(word, number, places[-1], code.equiv))
             continue
         joined = code.role != "ph" or text[code.end : code.end + 1].isalnum()

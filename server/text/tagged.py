@@ -25,7 +25,9 @@ RAISED = frozenset({"sup", "sub"})
 PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
 """Kind of a number or name that is a code because the model lost it."""
-SPELLED = frozenset({MASKED, "unwritable"})
+AND = "and"
+"""Kind of a sign & between words, which is read as the word."""
+SPELLED = frozenset({MASKED, AND, "unwritable"})
 """Kinds of codes that are text of the source, which has several spellings."""
 
 

@@ -18,7 +18,7 @@ from model.tokenizer import Tokenizer
 from server.kept import kept
 from server.text.characters import grown
 from server.text.segmentation import blanked
-from server.text.tagged import Code, Tagged
+from server.text.tagged import AND, Code, Tagged, Word
 
 CLUSTER = regex.compile(r"\X")
 OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
@@ -163,9 +163,9 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
             word = any(map(_in_word, shown)) or (
                 between and text[start - 1].isspace() and text[end].isspace()
             )
-            codes.append(
-                Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown)
-            )
+            kind = AND if word and shown == "&" else "unwritable"
+            role: Word = "name" if word and kind != AND else ""
+            codes.append(Code(start, end, word=role, kind=kind, equiv=shown))
     codes.sort(key=lambda code: (code.start, code.end))
     return Tagged(text, tuple(codes), tagged.escape)
 

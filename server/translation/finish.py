@@ -16,7 +16,7 @@ from server.text.languages import primary_subtag
 from server.text.numbers import with_endings, with_formats
 from server.text.projection import Link
 from server.text.protection.terms import case_edits, form, is_start
-from server.text.reading import APOSTROPHE, SYMBOL, Reading, masked, stand_ins_of
+from server.text.reading import APOSTROPHE, CONJUNCTIONS, SYMBOL, Reading, masked, stand_ins_of
 from server.text.tagged import Code, Tagged
 from server.text.translation_checks import ordinary_words
 from server.translation import terms
@@ -60,11 +60,11 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     if _needs_links(segment) or not reading.is_complete(draft.text):
         links = await context.links(reading.text, segment.ids, draft.tokens)
     finished = []
+    conjunction = CONJUNCTIONS.get(primary_subtag(context.leg.target), "and")
     for text in texts:
         written = with_capital_first_letter(text) if segment.small_first else text
-        finished.append(
-            finish(tagged, reading, written, links, str.upper if reading.capitals else str)
-        )
+        write = str.upper if reading.capitals else str
+        finished.append(finish(tagged, reading, written, links, write, conjunction))
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
     restored = finished[0].restored or len(words) > len(reading.stand_ins)

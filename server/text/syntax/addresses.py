@@ -59,14 +59,14 @@ unix_path = by_pattern(
     flags=NO_FLAG,
 )
 email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "email")
-community = around(r"(?<![\w./-])[ru]", r"[ru]/[\w-]{2,21}(?![\w/])", "handle")
-"""A forum or user of Reddit: r/name, u/name."""
 file_path = around(
     r"(?<![\w./-])[\w.-]{1,100}",
-    r"[\w.-]+/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)",
+    rf"(?:[\w-]+\.)+[a-z]{{2,18}}(?=/\w){_REST.pattern}|"
+    r"[\w.-]+/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)"
+    r"|[ru]/[\w-]{2,21}(?![\w/])",
     "file",
 )
-"""A relative path: src/main.py."""
+"""A relative path: src/main.py; an address without a scheme: example.org/help; r/name of Reddit."""
 named_file = around(
     r"(?<=[\"“„«])[^\"“”„«»<>?!\n]{1,90}",
     r"[^.\"”“»]* [^\"”“»]*\.[a-z][a-z\d]{1,3}(?=[\"”“»])",

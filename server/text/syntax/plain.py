@@ -76,7 +76,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
         escapes.quote,
         escapes.backslash,
     ),
-    "/": (addresses.note, addresses.file_path, addresses.community, addresses.unix_path),
+    "/": (addresses.note, addresses.file_path, addresses.unix_path),
     "@": (templates.sign_before_braces, addresses.email, addresses.handle),
     ":": (addresses.uri, addresses.emoticon, templates.colon_name),
     ";": (addresses.emoticon,),
@@ -90,13 +90,13 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     '"': (escapes.line_end,),
     ">": (separators.separator,),
     "\x1b": (escapes.control,),
-    **dict.fromkeys("|¦‹›»·•", (separators.separator,)),
+    **dict.fromkeys("|¦«‹›»·•", (separators.separator,)),
     **dict.fromkeys(escapes.BIDI, (escapes.direction,)),
     **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
 """The scanners that are tried at a sign, in order."""
 _ICON = (separators.icon,)
-_RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}=_>\]{addresses.RAISED_DIGITS}"
+_RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦«‹›»·•{separators.ICONS}{escapes.BIDI}=_>\]{addresses.RAISED_DIGITS}"
 _SIGN = re.compile(
     rf"[{_RARE}:;'.!–\-(](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=;)(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
     r"|(?<=')(?=['{}#|])|(?<=!)(?=[\[{])"

@@ -10,7 +10,7 @@ from server.text.syntax.match import Match, Source
 ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"
 _AT_END = re.compile(r"(?<![^\n])[|¦‹›·•](?!\S)|(?<!\S)[|¦‹›·•](?![^\n])")
 _BETWEEN = re.compile(
-    r"(?<=[^\W\d_]{2} )[>›»](?= (?:[^\W\d_]{3}|[A-Z]{2}))|(?<= )[|¦](?= )"
+    r"(?:(?<=[^\W\d_]{2} )|(?<=» ))[>›»«](?= (?:[^\W\d_]{3}|[A-Z]{2}))|(?<= )[|¦](?= )"
     r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
 )
 _ICON = re.compile(rf"(?<!\S)[{ICONS}] ?(?=[A-ZÀ-Þ]\w)")
@@ -26,7 +26,7 @@ def separator(source: Source, at: int) -> Match | None:
         is_joined = text[at + 2 : at + 3].islower() and (
             text[at] in ">›»" or not source.computed(_is_list)
         )
-        if is_joined or (text[at] == "»" and "«" in text):
+        if is_joined or (text[at] in "«»" and source.computed(_is_quoted)):
             return None
     return Match(at, at + 1, "break", "separator")
 
@@ -35,6 +35,10 @@ def icon(source: Source, at: int) -> Match | None:
     """Returns one of several icons before items."""
     is_one = _ICON.match(source.text, at) and len(source.computed(_ICON.findall)) > 1
     return Match(at, at + 1, "break", "separator") if is_one else None
+
+
+def _is_quoted(text: str) -> bool:
+    return 0 <= text.find("«") < text.rfind("»")
 
 
 def _is_list(text: str) -> bool:

@@ -119,14 +119,16 @@ def word_body(body: str) -> bytes:
     return package("word/document.xml", {"word/document.xml": document})
 
 
-def open_document(body: str) -> bytes:
-    """Returns an .odt with this body."""
-    head = (
-        f'<office:document-content xmlns:office="{OFFICE}" '
-        f'xmlns:text="{TEXT}"><office:body><office:text>'
-    )
-    content = head + body + "</office:text></office:body></office:document-content>"
-    return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+ODF_SPACES = ("office", "text", "draw", "table")
+
+
+def open_document(body: str, kind: str = "text") -> bytes:
+    """Returns an .odt with this body, or a "presentation" or "spreadsheet"."""
+    spaces = "".join(f' xmlns:{name}="{OFFICE.replace("office", name)}"' for name in ODF_SPACES)
+    head = f"<office:document-content{spaces}><office:body><office:{kind}>"
+    content = f"{head}{body}</office:{kind}></office:body></office:document-content>"
+    kind = f"application/vnd.oasis.opendocument.{kind}"
+    return archive({"mimetype": kind, "content.xml": content})
 
 
 BOOK_PARTS = {

@@ -224,6 +224,7 @@ LINES = {
     ),
     ".html": ("<p>{}</p>", "<h1 title='the cat'>{}</h1>", "<li>{}", "<td>{}</td>"),
 }
+SAME_GRAMMAR = {".epub": ".html", ".odp": ".odt", ".ods": ".odt"}
 
 
 class GeneratedFiles:
@@ -231,7 +232,7 @@ class GeneratedFiles:
 
     def __init__(self, suffix: str, seed: int) -> None:
         self.suffix, self._random, self._number = suffix, random.Random(f"{suffix}{seed}"), 0
-        self._grammar = GRAMMARS[".html" if suffix == ".epub" else suffix]
+        self._grammar = GRAMMARS[SAME_GRAMMAR.get(suffix, suffix)]
 
     def file(self, paragraphs: int) -> bytes:
         """Returns a file with this number of paragraphs."""
@@ -286,6 +287,10 @@ def _units(version: str, unit: str) -> Callable[[list[str], list[str]], bytes]:
     ).encode()
 
 
+def _paragraphs(texts: list[str]) -> str:
+    return "".join(f"<text:p>{text}</text:p>" for text in texts)
+
+
 def _page(paragraphs: list[str]) -> str:
     closed = [re.sub(r"<(img|br)\b([^>]*)>", r"<\1\2/>", each) for each in paragraphs]
     return make.PAGE.replace("<br/>", "".join(f"<p>{each}</p>" for each in closed))
@@ -299,13 +304,22 @@ def _cues(paragraphs: list[str], comma: str) -> str:
     )
 
 
+PAGE_OF_SLIDES = "<draw:page><draw:frame><draw:text-box>{}</draw:text-box></draw:frame></draw:page>"
+SHEET = "<table:table><table:table-row>{}</table:table-row></table:table>"
+CELL = "<table:table-cell>{}</table:table-cell>"
 FILES: Mapping[str, Callable[[list[str], list[str]], bytes]] = {
     ".docx": lambda _, each: make.word_body("".join(f"<w:p><w:pPr/>{one}</w:p>" for one in each)),
     ".pptx": lambda _, each: make.slides(
         "".join(f"<a:p>{one}<a:endParaRPr/></a:p>" for one in each)
     ),
     ".xlsx": lambda _, each: make.workbook("".join(f"<si>{one}</si>" for one in each)),
-    ".odt": lambda _, each: make.open_document("".join(f"<text:p>{one}</text:p>" for one in each)),
+    ".odt": lambda _, each: make.open_document(_paragraphs(each)),
+    ".odp": lambda _, each: make.open_document(
+        "".join([PAGE_OF_SLIDES.format(_paragraphs([one])) for one in each]), "presentation"
+    ),
+    ".ods": lambda _, each: make.open_document(
+        SHEET.format("".join([CELL.format(_paragraphs([one])) for one in each])), "spreadsheet"
+    ),
     ".xlf": _units("1.2", "<trans-unit><source>{}</source></trans-unit>"),
     ".html": lambda lines, _: f"<html lang=en><body>{chr(10).join(lines)}</body></html>".encode(),
     ".epub": lambda _, each: make.archive(make.BOOK_PARTS | {"OEBPS/a page.xhtml": _page(each)}),

@@ -14,7 +14,7 @@ from server.text.characters import WORD
 from server.text.exact_tokens import exact_tokens, lost_tokens
 from server.text.finishing import finish
 from server.text.numbers import with_formats
-from server.text.reading import read
+from server.text.reading import CONJUNCTIONS, read
 from server.text.segmentation import split_sentences
 from server.text.sentences import split, with_codes
 from server.text.syntax import html, plain
@@ -317,6 +317,61 @@ def test_a_sign_between_shortened_words_is_alone(tokenizer: Tokenizer) -> None:
         assert [code.equiv for code in tagged.codes] == ["☃"]
     tagged = with_unwritable(Tagged("if a ☃ b then"), tokenizer, readable)
     assert [code.equiv for code in tagged.codes] == ["a ☃ b"]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+def test_a_sign_between_words_is_read_as_and(language: str, tokenizer: Tokenizer) -> None:
+    """It is written where the translation has the word, other such words stay."""
+    conjunction = CONJUNCTIONS[language]
+    for count in (1, 2):
+        for around in ("{}", "the {} are here.", "{} " + conjunction + " more", "<b>{}</b> now"):
+            source = around.format(" & ".join(["Salt", "Milk", "Bread"][: count + 1]))
+            [sentence] = split(html.scan(source, "en"), language, "none", None, tokenizer)
+            tagged = with_unwritable(sentence.tagged, tokenizer, readable)
+            reading = read(tagged, (), tokenizer, language)
+            assert reading.text.count(f" {conjunction} ") == source.count("&") + (
+                f" {conjunction} " in source
+            )
+            for goal, word in CONJUNCTIONS.items():
+                target = reading.text.replace(f" {conjunction} ", f" {word} ")
+                sides = [
+                    [each.span() for each in WORD.finditer(side)] for side in (reading.text, target)
+                ]
+                links = list(zip(*sides, strict=True))
+                done = finish(tagged, reading, target, links, conjunction=word)
+                assert done.tagged.write().count(" &amp; ") == count, (goal, done.text)
+                assert done.text.replace(" & ", f" {word} ") == target
+                assert not done.restored
+            lacking = finish(tagged, reading, "Salz Milch", ())
+            assert lacking.text.count("&") == count
+
+
+def test_arrows_and_quotes_of_angles(tokenizer: Tokenizer) -> None:
+    for first, second in permutations(("Next page", "Previous", "Home"), 2):
+        for text in (
+            f"{first} »",
+            f"{first} » « {second}",
+            f"{first} » {second}",
+            f"‹ {first}",
+        ):
+            assert {each.strip("« »") for each in texts_of(text, tokenizer)} <= {first, second}
+        for text in (f"He said « {first} » and left", f"»{first}!«, he said"):
+            assert texts_of(text, tokenizer) == [text]
+
+
+def test_an_address_without_a_scheme_is_one_code() -> None:
+    chance = random.Random(SEED)
+    for _ in range(200):
+        first, second = [
+            "".join(chance.choices("abcdefgh", k=chance.randint(1, 9))) for _ in range(2)
+        ]
+        for host in (f"{first}.com", f"www2.{second}.co.uk", f"{first}-{second}.{'museum'}"):
+            for path in (f"/{second}", f"/{first}/{second}/?a=1&b=2#c", f"/{second}_(a)", "/1.2"):
+                for around in ("see {} here", "({})", "{}.", '"{}", he said'):
+                    text = around.format(host + path)
+                    assert [code.equiv for code in plain.codes(text)] == [host + path], text
+    for text in ("black/white", "and/or", "e.g. this/that", "the U.S./Canada border"):
+        assert not plain.codes(text), text
 
 
 def test_a_ruler_at_words_is_kept(tokenizer: Tokenizer) -> None:
