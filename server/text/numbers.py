@@ -464,7 +464,9 @@ def _is_label(written: str, start: int, source: str, target: str, given: tuple[s
     whole, sign, decimals = written.partition(given[0])
     first, *groups = (given[1].join(whole.split()) if given[1] in SPACES else whole).split(given[1])
     is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
-    is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    is_address = len(parts) == 4 and all(
+        part.isdigit() and int(part) < 256 and (part == "0" or part[0] != "0") for part in parts
+    )
     if (
         is_address
         or not is_grouped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from model.tokenizer import Tokenizer
+from server.text.languages import primary_subtag
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
 from server.text.segmentation import (
@@ -21,6 +23,14 @@ from server.text.segmentation import (
     split_sentences,
 )
 from server.text.tagged import Code, Tagged
+
+_ONE_GENDER = {
+    "de": re.compile(
+        r"(?<!\*)\b[A-ZÄÖÜ][a-zß-ü-]+([*:_·])in(?:nen)?\b|e([*:])[mnr]\b|\b[Ee]in(\*)e\b"
+    ),
+    "fr": re.compile(r"[^\W\d_]{2}((?:\(e\)|[·•](?!s\b)[a-zè]{1,4}?)(?:[·•](?=s\b)|(?=s?(?!\w))))"),
+}
+"""What is left out of a word for both genders: Schüler*innen, ami·e·s."""
 
 
 class Sentence(NamedTuple):
@@ -49,6 +59,7 @@ def split(
 ) -> list[Sentence]:
     """Returns the sentences of a text. None begins or ends within a code or a term, or contains a
     code that splits. The vocabulary of `tokenizer` says which terms the model can write."""
+    tagged = _of_one_gender(tagged, primary_subtag(language))
     terms: list[TermMatch] = []
     if glossary is not None:
         tagged, terms = _with_terms(tagged, language, glossary, split == "all", tokenizer)
@@ -67,6 +78,17 @@ def split(
     return [
         whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)
     ]
+
+
+def _of_one_gender(tagged: Tagged, language: str) -> Tagged:
+    """Returns a text in which words for both genders are those of one, of the same length."""
+    pattern = _ONE_GENDER.get(language)
+    if pattern is None or not pattern.search(tagged.text):
+        return tagged
+    taken = {at for code in tagged.codes for at in range(code.start, code.end)}
+    edits = [found.span(found.lastindex or 0) for found in pattern.finditer(tagged.text)]
+    free = [edit for edit in edits if taken.isdisjoint(range(*edit))]
+    return tagged._replace(text=blanked(tagged.text, free, "\u00ad"))
 
 
 def _is_ordinary(tokenizer: Tokenizer, word: str) -> bool:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from server.text.syntax.match import Match
 
-_SIGN = re.compile(r"[:=\"\[\\\n]")
+_SIGN = re.compile(r"[:=/\"\[\\\n]")
 _GROUP = r"[\da-f]{2}(?:[\da-f]{2}|[\da-f]{6})?(?![^\s-])"
 _LINE = re.compile(
     rf"^[ \t]*+(?:"
@@ -49,6 +49,9 @@ _RECORD = re.compile(
     rf"^[ \t\[{{]*+{_FIELD}(?:(?:(?<=\")[,;|\t:] ?|[,;|\t]){_FIELD}?)++[\]}}),;\s]*$", re.MULTILINE
 )
 _EDGE = re.compile(r"^[ \t\[{]*\"|\"[,;|\t:] ?\"?|[,;|\t:]\"|\"[\]}),;\s]*$", re.MULTILINE)
+_LABEL = r"[A-ZÀ-Þ][a-zß-ÿ’'-]+"
+_LABELS = re.compile(rf"^{_LABEL}(?: ?/ ?{_LABEL}){{1,9}}$", re.MULTILINE)
+"""Yes/No."""
 _GROUPED = r"\((?:[^()\n]|\([^()\n]*\)){0,500}+\)"
 _TERM = rf"(?:'[^'\n]*+'|[\w*$?%@\"`](?:[\w.*$:?%@\"`]*[\w*?\"`])?|{_GROUPED})"
 _STATEMENT = re.compile(
@@ -91,6 +94,9 @@ def matches(text: str) -> Iterator[Match]:
             Match(*each.span(), "break", "badge")
             for each in re.compile(_BADGE).finditer(text, *line.span())
         ]
+    for labels in _LABELS.finditer(text) if "/" in text else ():
+        slashes = [at for at in range(*labels.span()) if text[at] == "/"]
+        yield from [Match(at, at + 1, "break", "separator") for at in slashes]
     if "\n" in text:
         yield from _cells(text)
     if may_state:

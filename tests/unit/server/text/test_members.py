@@ -482,7 +482,7 @@ def test_a_verse_is_no_time() -> None:
 
 
 def test_groups_of_digits_are_those_of_a_number() -> None:
-    for value in (1_250_000, 7_000_000, 12_345_678, 150_000_000):
+    for value in (1_250_000, 7_000_000, 12_345_678, 150_000_000, 1_000_000_000, 20_010_000_200):
         english = f"{value:,}"
         first, _, rest = english.partition(",")
         german = english.replace(",", ".")
@@ -491,8 +491,54 @@ def test_groups_of_digits_are_those_of_a_number() -> None:
             f"It has {english} books.", f"Es hat {first}{rest.replace(',', '.')} Bücher.", "de"
         )
         thousands = value // 1000
+        written = f"It has {german} books."
+        assert with_formats(f"Es hat {german} Bücher.", written, "de", "en") == (
+            f"It has {english} books."
+        )
         given, written = f"It has {thousands} books.", f"Es hat {thousands:,} Bücher."
         assert with_formats(given, written, "en", "de") == written.replace(",", ".")
+
+
+def test_a_word_for_both_genders_is_read_as_one(tokenizer: Tokenizer) -> None:
+    """Of the same length, so that places stay; codes, emphasis and prose are not such words."""
+    german = [
+        f"{word}{sign}{end}"
+        for word in ("Schüler", "Bürger", "Nutzer", "Kolleg", "Mitarbeiter")
+        for sign in "*:_·"
+        for end in ("in", "innen")
+    ]
+    french = [
+        f"{word}{form}"
+        for word in ("ami", "étudiant", "arrivé", "salarié")
+        for form in ("·e", "·e·s", "(e)", "(e)s", "•e•s")
+    ]
+    contexts = {"de": "Die {} sind da, {}.", "fr": "Les {} sont là, {}."}
+    for language, words in (("de", [*german, "jede*r", "eine:n", "ein*e"]), ("fr", french)):
+        for word in words:
+            text = contexts[language].format(word, word)
+            (sentence,) = split(Tagged(text), language, "all", None, tokenizer)
+            read = sentence.tagged.text
+            assert len(read) == len(text) and read.count("\u00ad") in (2, 4, 6), word
+            assert all(a == b or b == "\u00ad" for a, b in zip(text, read, strict=True)), word
+            coded = Tagged(text, (Code(4, 4 + len(word), kind="code", equiv="x"),))
+            (sentence,) = split(coded, language, "all", None, tokenizer)
+            assert sentence.tagged.text[4 : 4 + len(word)] == word
+    for prose in ("Anmeldung: innen und außen", "um 9:30 in Berlin", "*Schüler*innen lernen*",
+                  "Attribut: in", "a*b und f(e)", "l'eau (e)"):  # fmt: skip
+        for language in ("de", "fr", "en"):
+            (sentence,) = split(Tagged(prose), language, "all", None, tokenizer)
+            assert sentence.tagged.text == prose
+
+
+def test_labels_with_a_slash_are_texts_of_their_own(tokenizer: Tokenizer) -> None:
+    labels = ("Yes", "No", "Monday", "Überschrift", "Save")
+    for first, second in permutations(labels, 2):
+        for sign in ("/", " / "):
+            assert texts_of(f"{first}{sign}{second}", tokenizer) == [first, second]
+        for prose in (f"Choose {first}/{second}", f"{first}/{second} is here."):
+            assert texts_of(prose, tokenizer) == [prose]
+    for name in ("AC/DC", "km/h", "he/she", "/Yes/No", "Src/main.py"):
+        assert len(texts_of(name, tokenizer)) <= 1
 
 
 def test_an_amount_keeps_its_currency() -> None:
