@@ -26,8 +26,9 @@ def mark_edits(source: str, target: str) -> list[Edit]:
             continue
         known = {"…", *[found[0] for found in given]}
         for place, run in enumerate(runs if given else ()):
-            marks = "".join(given[min(place, len(given) - 1)][0].split()).replace("…", "...")
-            if run[0] not in known and len(marks) > 1 and (len(run[0]) > 1 or run[0] in marks):
+            marks = "".join(given[min(place, len(given) - 1)][0].split())
+            is_run = len(marks) > 1 or marks == "…"
+            if run[0] not in known and is_run and (len(run[0]) > 1 or run[0] in marks):
                 edits.append((*run.span(), marks))
     return edits
 

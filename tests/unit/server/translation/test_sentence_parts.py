@@ -129,7 +129,7 @@ def test_marks_are_as_many_as_in_the_source(marks: str, written: str, rest: str)
 @pytest.mark.parametrize("written", ["..", "...", "....", "....."])
 @pytest.mark.parametrize("form", ["Ja{}", "Ja{} nein", "Ja{} nein{} doch.", "{}ja?"])
 def test_dots_are_as_many_as_in_the_source(dots: str, written: str, form: str) -> None:
-    wanted = form.replace("{}", dots.replace("…", "..."))
+    wanted = form.replace("{}", dots)
     assert with_marks(form.replace("{}", written), form.replace("{}", dots)) == wanted
     for text in ("Ja.", "Ja", "", "Ja… nein."):
         assert with_marks(text, form.replace("{}", dots)) == text
