@@ -1,5 +1,5 @@
-"""What admission charges for a sentence: the rows that such sentences lately used, of those that it
-declares (by form: `server.translation.sentence.declared`)."""
+"""The rows that admission charges for a sentence: of those that it declares
+(`server.translation.sentence.declared`), as large a share as such sentences lately used."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         return error_response(scope, error)
 
     app = new_app(lifespan)
-    app.services = app.state.services = services
+    app.services = services
     app.add_middleware(
         Entrance,
         access_log=access_log,

@@ -65,17 +65,22 @@ def test_numpy_has_one_thread_unless_the_environment_says_otherwise(given, progr
     assert words[1] == (given or "1")
 
 
+def module(folder: Path, monkeypatch: pytest.MonkeyPatch, work: str = "") -> str:
+    """Returns the name of a module that does some `work` for each task and writes it back."""
+    (folder / "echo_tasks.py").write_text(
+        f"import sys\nfor line in sys.stdin:\n    {work}\n    print(line, end='', flush=True)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return "echo_tasks"
+
+
 @pytest.mark.slow
 async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, monkeypatch):
     """asyncio reads lines of at most 64 kB by default. Studies of long sentences have more."""
-    (tmp_path / "echo_tasks.py").write_text(
-        "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(task_process, "IDLE_SECONDS", 0.0)
     task = {"text": "x" * 1_000_000}
 
-    tasks = TaskProcess("echo_tasks")
+    tasks = TaskProcess(module(tmp_path, monkeypatch))
     for _ in range(2):
         assert await tasks.run(task) == task
         await asyncio.wait_for(tasks._process.wait(), 60)
@@ -85,12 +90,8 @@ async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, mon
 @pytest.mark.slow
 async def test_a_task_is_bounded_by_the_processor_time_that_it_uses(tmp_path, monkeypatch):
     """A busy machine ends no task, and what computes without end is ended and replaced."""
-    (tmp_path / "sums.py").write_text(
-        "import sys\nfor line in sys.stdin:\n    while 'endless' in line: pass\n    print(line, end='', flush=True)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(task_process, "TASK_SECONDS", 1)
-    tasks = TaskProcess("sums")
+    tasks = TaskProcess(module(tmp_path, monkeypatch, "while 'endless' in line: pass"))
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await tasks.run({"text": "endless"})

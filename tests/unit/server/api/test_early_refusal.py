@@ -41,7 +41,7 @@ def set_clock(admission, now: list[float]) -> None:
 
 def fill(client) -> None:
     """Leaves no room in any queue, for about ten seconds at their measured speeds."""
-    services = client.app.state.services
+    services = client.app.services
     for admission in (services.translator.admission, services.documents.admission):
         now = [1_000.0]
         set_clock(admission, now)
@@ -96,7 +96,7 @@ def test_a_rejected_form_is_known_when_it_returns_with_another_boundary(client):
     fill(client)
     for _ in range(3):
         assert client.post("/translate_file", data=ASK, files=FILE).status_code == 429
-    assert len(client.app.state.services.documents.admission.queues["short"].invitations) == 1
+    assert len(client.app.services.documents.admission.queues["short"].invitations) == 1
 
 
 def test_pages_are_free(client):
@@ -109,7 +109,7 @@ def full(serve):
     """A client of a server whose queue is full, after it answered ASK."""
     client = serve(queue_tokens=100)
     assert client.post("/translate", json=ASK).status_code == 200
-    with client.app.state.services.translator.admission.admit(10_000):
+    with client.app.services.translator.admission.admit(10_000):
         yield client
 
 
@@ -130,12 +130,12 @@ def test_requests_that_differ_in_the_query_string_are_different(full):
     assert full.post("/translate?" + "q=Hello&source=en&target=de").status_code == 429
     for _ in range(3):
         assert full.post("/translate", params=ASK | {"q": "Other"}).status_code == 429
-    assert len(full.app.state.services.translator.admission.queues["short"].invitations) == 2
+    assert len(full.app.services.translator.admission.queues["short"].invitations) == 2
 
 
 def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
     client = serve()
-    admission = client.app.state.services.translator.admission
+    admission = client.app.services.translator.admission
     now = [1_000.0]
     set_clock(admission, now)
     token = admission.prices[0]
@@ -157,7 +157,7 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
 
 
 def test_a_large_request_has_a_room_of_its_own(full):
-    admission = full.app.state.services.translator.admission
+    admission = full.app.services.translator.admission
     admission._backlog.tokens = 100_000
     admission._due = 0.0  # renews its lease
     assert full.post("/translate", json=ASK | {"q": "Hello. " * 1_000}).status_code == 200

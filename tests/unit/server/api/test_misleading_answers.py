@@ -157,8 +157,8 @@ def test_a_wrong_key_stays_refused_where_redis_has_lost_the_keys(serve, tmp_path
             return client.post("/translate", json=ASK | {"api_key": key}).status_code
 
         assert (status(secret), status("wrong")) == (200, 403)
-        assert client.portal.call(client.app.state.services.state.execute, "FLUSHALL")
-        version = client.app.state.services.authenticator._keys
+        assert client.portal.call(client.app.services.state.execute, "FLUSHALL")
+        version = client.app.services.authenticator._keys
         wait_for(lambda: version._version == "")
         assert (status(secret), status("wrong")) == (200, 403)
         assert main(["keys", "create", "Bob", "--state", url]) == 0
@@ -212,7 +212,7 @@ def test_what_the_machine_has_no_more_of_is_said_to_the_caller_and_the_operator(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(client.app.state.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
+    monkeypatch.setattr(client.app.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
     answer = client.post(
         path, json={**ASK, "text": ["Hello"], "target_lang": "DE"} if "v2" in path else ASK
     )
@@ -228,5 +228,5 @@ def test_what_the_machine_has_no_more_of_is_said_to_the_caller_and_the_operator(
 def test_another_unexpected_error_is_a_500(
     client: TestClient, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client.app.state.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
+    monkeypatch.setattr(client.app.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
     assert client.post("/translate", json=ASK).status_code == 500

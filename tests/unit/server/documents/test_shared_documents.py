@@ -53,7 +53,7 @@ def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct
     assert "a.de.txt" in response.headers["content-disposition"]
     assert [result(client, sent).status_code for client in two] == [404, 404]
     assert not direct.keys(JOB + "*") and not direct.keys(FILES + "*")
-    folder = first.app.state.services.documents.store._folder
+    folder = first.app.services.documents.store._folder
     # the upload is deleted after the job is reported as done
     wait_for(lambda: not list(folder.iterdir()))
 
@@ -82,7 +82,7 @@ def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
     first, second = two
     sent = send(first).json()
     finished(second, sent)
-    records = second.app.state.services.store
+    records = second.app.services.store
     find = records.find
 
     async def unreachable(name: str, *rest):
@@ -100,7 +100,7 @@ def test_a_job_whose_server_was_killed_says_so(two, engine, direct):
     first, second = two
     engine.gate = threading.Event()
     sent = send(first).json()
-    first.portal.call(first.app.state.services.store._tasks.clear)  # no heartbeat any more
+    first.portal.call(first.app.services.store._tasks.clear)  # no heartbeat any more
     direct.delete(*direct.keys("attentive:servers:*"))
     answer = finished(second, sent)
     assert answer["status"] == "error" and "send it again" in answer["error_message"]
@@ -112,7 +112,7 @@ def test_a_job_whose_server_stops_says_so(two, engine):
     engine.gate = threading.Event()
     sent = send(first).json()
     wait_for(lambda: engine.submitted)
-    first.portal.call(first.app.state.services.file_jobs.close)
+    first.portal.call(first.app.services.file_jobs.close)
     engine.gate.set()
     answer = finished(second, sent)
     assert answer["status"] == "error" and "send it again" in answer["error_message"]
@@ -147,7 +147,7 @@ def test_results_wait_for_redis_and_the_oldest_of_the_largest_holder_is_deleted(
     serve, redis, monkeypatch
 ):
     client = serve(state=redis, file_keep_bytes=1_000)
-    records = client.app.state.services.store
+    records = client.app.services.store
     put, outages = records.put, iter([True, False, True, False])
 
     async def unreachable_at_first(name: str, *rest):
@@ -186,10 +186,10 @@ def test_a_file_that_fits_nowhere_is_refused_at_the_upload(serve, redis, monkeyp
 
 def test_without_redis_a_file_is_refused_with_a_reason(serve):
     client = serve(state=f"redis://127.0.0.1:{free_port()}")
-    wait_for(lambda: not client.app.state.services.state.up)
+    wait_for(lambda: not client.app.services.state.up)
     answer = send(client)
     assert answer.status_code == 503 and "shared state" in answer.json()["message"]
-    assert client.app.state.services.documents.admission.requests == 0
+    assert client.app.services.documents.admission.requests == 0
 
 
 def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):

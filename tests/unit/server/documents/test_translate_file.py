@@ -144,7 +144,7 @@ def reject_if(full: bool) -> None:
 @pytest.mark.slow
 def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkeypatch):
     client = serve()
-    admission = client.app.state.services.translator.admission
+    admission = client.app.services.translator.admission
     overloads, admit = iter([False, True]), admission.admit
     monkeypatch.setattr(
         admission,
@@ -158,7 +158,7 @@ def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkey
 
 def test_an_overload_at_the_beginning_of_a_file_is_a_429(serve, engine, monkeypatch):
     client = serve()
-    admission = client.app.state.services.translator.admission
+    admission = client.app.services.translator.admission
     monkeypatch.setattr(admission, "admit", lambda *args, **options: reject_if(True))
     answer = send(client)
     assert answer.status_code == 429
@@ -211,7 +211,7 @@ def test_a_caller_without_a_place_is_told_when_to_return(serve, engine):
     assert all(1 <= int(answer.headers["Retry-After"]) <= 120 for answer in sent[8:])
     assert send(client).status_code == 429
     engine.gate.set()
-    while client.app.state.services.documents.admission.requests:
+    while client.app.services.documents.admission.requests:
         client.get("/health")
     assert send(client).status_code == 200
 
@@ -243,9 +243,7 @@ def test_the_deadline_applies_to_a_file(serve, engine):
 
 
 def test_files_are_not_added_to_the_history(client, monkeypatch):
-    monkeypatch.setattr(
-        client.app.state.services.history, "add", lambda record: pytest.fail("added")
-    )
+    monkeypatch.setattr(client.app.services.history, "add", lambda record: pytest.fail("added"))
     assert fetch(client, send(client)).status_code == 200
 
 

@@ -104,7 +104,7 @@ async def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch)
 
 def test_readiness_shows_errors_of_present_models_without_folders(serve):
     client = serve()
-    services = client.app.state.services
+    services = client.app.services
     present = services.translator.catalog.models[0].key
     status = dataclasses.replace(
         services.engine.workers.status(),
@@ -143,5 +143,5 @@ def test_reloading_requires_the_admin_key(serve, monkeypatch):
 
 def test_translations_of_a_replaced_model_cannot_be_inspected(client, monkeypatch):
     id = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"}).json()["id"]
-    client.app.state.services.translator.catalog = ModelCatalog([sized("toy", 1, version="2")])
+    client.app.services.translator.catalog = ModelCatalog([sized("toy", 1, version="2")])
     assert client.get("/attention", params={"id": id}).status_code == 410

@@ -56,7 +56,7 @@ def start(serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
         monkeypatch.setattr(hot_reload, "find_served", found)
         monkeypatch.setattr(model_pulls, "PAUSES", (1,))
         client = serve(ModelCatalog([EMBEDDED]), data=tmp_path, **settings)
-        client.app.state.services.authenticator._keys = None
+        client.app.services.authenticator._keys = None
         client._transport.client = ("127.0.0.1", 50_000)
         client.headers |= HERE
         return client

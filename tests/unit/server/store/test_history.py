@@ -139,6 +139,6 @@ async def test_a_damaged_record_is_not_found(any_store, text):
 def test_translations_of_one_server_are_found_by_another(serve, redis):
     first, second = (serve(state=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
-    first.portal.call(first.app.state.services.history.flush)
+    first.portal.call(first.app.services.history.flush)
     for client in (second, first):
         assert client.get("/attention", params={"id": id}).status_code == 200

@@ -118,7 +118,7 @@ def test_known_keys_stay_valid_while_the_file_cannot_be_used(serve, keys):
     secret, _ = keys.create("Ann")
     client = serve(data=keys.folder)
     assert status(client, secret) == 200
-    client.app.state.services.store.database.close()
+    client.app.services.store.database.close()
     assert [status(client, secret), status(client, "wrong")] == [200, 503]
 
 

@@ -35,7 +35,7 @@ def use_everything(first: TestClient, second: TestClient, secret: str) -> None:
     """Uses all that servers share."""
     key = {"headers": {"Authorization": f"DeepL-Auth-Key {secret}"}}
     id = first.post("/translate", json=HELLO, **key).json()["id"]
-    first.portal.call(first.app.state.services.history.flush)  # type: ignore[call-arg]
+    first.portal.call(first.app.services.history.flush)  # type: ignore[call-arg]
     assert second.get("/attention", params={"id": id}, **key).status_code == 200
     glossary = first.post("/v2/glossaries", json=GLOSSARY, **key).json()["glossary_id"]
     assert second.post("/translate", json=HELLO | {"glossary": glossary}, **key).status_code == 200
@@ -45,7 +45,7 @@ def use_everything(first: TestClient, second: TestClient, secret: str) -> None:
     path, body = f"/v2/document/{job['document_id']}", {"document_key": job["document_key"]}
     wait_for(lambda: second.post(path, json=body, **key).json()["status"] == "done")
     assert second.post(path + "/result", json=body, **key).status_code == 200
-    assert first.app.state.services.state.errors == second.app.state.services.state.errors == 0
+    assert first.app.services.state.errors == second.app.services.state.errors == 0
 
 
 def test_the_documented_user_of_redis_may_do_all_that_servers_do(serve, tmp_path, capsys, caplog):

@@ -347,7 +347,7 @@ GLOSSARY = {
 
 
 def state_of(client: TestClient) -> RedisStore:
-    return client.app.state.services.state
+    return client.app.services.state
 
 
 def translate(client: TestClient, **options: object) -> int:

@@ -183,11 +183,17 @@ def test_a_name_of_several_foreign_words_is_one_code(tokenizer: Tokenizer) -> No
         assert " ".join([code.equiv for code in codes]) == name
 
 
+def identifiers(chance: random.Random, count: int, least: int, most: int) -> list[str]:
+    """Returns words of `least` to `most` letters that are of no language."""
+    return [
+        "".join(chance.choices("abcdefgh", k=chance.randint(least, most))) for _ in range(count)
+    ]
+
+
 def test_what_a_program_writes_is_one_code() -> None:
     chance = random.Random(SEED)
     for _ in range(300):
-        names = ["".join(chance.choices("abcdefgh", k=chance.randint(2, 6))) for _ in range(3)]
-        first, second, third = names
+        first, second, third = identifiers(chance, 3, 2, 6)
         for token in (
             f"{first[0]}[{second}]",
             f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, "
@@ -209,9 +215,7 @@ def test_what_a_program_writes_is_one_code() -> None:
 def test_options_in_quotes_are_codes() -> None:
     chance = random.Random(SEED)
     for _ in range(300):
-        first, second = [
-            "".join(chance.choices("abcdefgh", k=chance.randint(1, 6))) for _ in range(2)
-        ]
+        first, second = identifiers(chance, 2, 1, 6)
         for token in (f"--{first}", f"--{first}-{second}={first}", f"--{first}[={second.upper()}]"):
             for around in ("({})", '"{}", he said', "use '{}'.", "« a “{}” »"):
                 text = around.format(token)
@@ -362,9 +366,7 @@ def test_arrows_and_quotes_of_angles(tokenizer: Tokenizer) -> None:
 def test_an_address_without_a_scheme_is_one_code() -> None:
     chance = random.Random(SEED)
     for _ in range(200):
-        first, second = [
-            "".join(chance.choices("abcdefgh", k=chance.randint(1, 9))) for _ in range(2)
-        ]
+        first, second = identifiers(chance, 2, 1, 9)
         for host in (f"{first}.com", f"www2.{second}.co.uk", f"{first}-{second}.{'museum'}"):
             for path in (f"/{second}", f"/{first}/{second}/?a=1&b=2#c", f"/{second}_(a)", "/1.2"):
                 for around in ("see {} here", "({})", "{}.", '"{}", he said'):

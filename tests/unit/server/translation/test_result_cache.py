@@ -205,7 +205,7 @@ def test_a_stream_from_the_cache_has_the_same_sentences(serve, engine):
 def test_a_hit_needs_no_room_in_the_queue(serve, engine):
     client = serve(queue_tokens=1)
     ask(client)
-    permit = client.app.state.services.translator.admission.admit(10_000)
+    permit = client.app.services.translator.admission.admit(10_000)
     assert ask(client).status_code == 200
     assert (
         client.post("/translate", json={"q": "neu", "source": "de", "target": "en"}).status_code
@@ -259,7 +259,7 @@ def test_a_key_that_is_not_to_be_remembered_is_neither_in_the_cache_nor_in_the_h
     assert client.get("/attention", params={"id": id, "api_key": secret}).status_code == 410
     asked = {"q": "Ein Haus.", "source": "de", "target": "en", "api_key": secret}
     added: list[object] = []
-    monkeypatch.setattr(client.app.state.services.history, "add", added.append)
+    monkeypatch.setattr(client.app.services.history, "add", added.append)
     assert client.get("/attention", params=asked).status_code == 200
     assert added == []
 

@@ -239,7 +239,7 @@ def test_a_file_that_is_no_longer_kept_is_gone(serve):
 
 
 def test_a_failed_upload_leaves_nothing(client):
-    documents = client.app.state.services.documents
+    documents = client.app.services.documents
     for name, content in (("a.docx", b"x"), ("a.txt", b"\xff\xfe\xff"), ("a.exe", b"x")):
         assert (
             client.post("/v2/document", files={"file": (name, content)}, data=FIELDS).status_code

@@ -111,7 +111,7 @@ def test_languages_say_whether_they_have_it(formal, serve):
 
 
 def test_the_attention_of_a_formal_translation_has_the_symbol(formal, monkeypatch):
-    history, ids = formal.app.state.services.translator.history, []
+    history, ids = formal.app.services.translator.history, []
     add = history.add
     monkeypatch.setattr(history, "add", lambda id, data: (ids.append(id), add(id, data)))
     formal.post("/v2/translate", json=HELLO | {"formality": "more"})

@@ -93,7 +93,7 @@ def test_health_and_readiness(client, engine):
         "restarting",
         "1",
     )
-    client.app.state.services.draining = True
+    client.app.services.draining = True
     assert client.get("/ready").json()["status"] == "draining"
 
 

@@ -401,7 +401,7 @@ def test_comments_are_sent_while_no_event_comes(client, engine, monkeypatch):
 
 def test_a_disconnect_cancels_the_work(serve, engine):
     client = serve()
-    services = client.app.state.services
+    services = client.app.services
     # the model is loaded in the loop of the client
     client.post("/translate", json=FIELDS | {"stream": False})
     engine.delay = 30.0
