@@ -446,11 +446,6 @@ def variable(name: str, environment: Mapping[str, str]) -> str:
         raise SettingsError(f"{name}_FILE: {file!r} cannot be read: {reason}.") from None
 
 
-def set_variable(name: str, value: str) -> None:
-    """Sets a variable that a library reads."""
-    os.environ[name] = value
-
-
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Returns a sentence for each variable ATTENTIVE_* that is not a setting."""
     settings = [item.name.upper() for item in dataclasses.fields(Settings)]

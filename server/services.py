@@ -46,8 +46,8 @@ from server.translation.translator import Translator
 from server.version import server_version
 
 log = logging.getLogger(__name__)
-FILES = "files"
-"""The folder of translated files in that of several processes."""
+FILES, METRICS = "files", "metrics"
+"""The folders of translated files and of metrics in that of several processes."""
 
 
 class Services:
@@ -72,7 +72,9 @@ class Services:
             (settings.processes, process.folder, process.link) if process else (1, None, None)
         )
         self._link = link
-        self.metrics = Metrics(server_version(), shared=process is not None)
+        self.metrics = Metrics(
+            server_version(), process.folder / METRICS / process.name if process else None
+        )
         self.state = open_shared(settings)
         self.store = self.state or SQLiteStore(settings.data, folder, shared=process is not None)
         if self.state is not None and settings.data is not None and holds_data(settings.data):
@@ -265,9 +267,11 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A process of a server with several: the `folder` of all, the models and errors that were
-    `found` before it began, and for an API process the `link` to the leader."""
+    """A process of a server with several: its `name`, which the one that replaces it has too, the
+    `folder` of all, the models and errors that were `found` before it began, and for an API process
+    the `link` to the leader."""
 
+    name: str
     folder: Path
     found: tuple[list[ServedModel], dict[str, str]]
     link: PoolLink | None = None

@@ -96,7 +96,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
     def respond(scope: Scope, error: Exception) -> Response:
         if isinstance(error, Overloaded):
-            services.metrics.rejected.labels(error.reason).inc()
+            services.metrics.rejected.add(error.reason)
         elif isinstance(error, HTTPException) and error.status_code == 405:
             error.headers = {"Allow": allowed_methods(app.router.routes, scope)}
             if scope["method"] == "OPTIONS":

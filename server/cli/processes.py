@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,7 @@ from server.engine.client.remote_pool import PoolLink
 from server.engine.ipc.options import NO_DEVICE, NO_DEVICE_STATUS
 from server.errors import SettingsError, ending
 from server.models.discovery import find_served
-from server.observability.metrics import share_metrics
-from server.services import FILES, ServerProcess, Services
+from server.services import FILES, METRICS, ServerProcess, Services
 
 CONNECTION, DRAIN, CLOSE, FORCE, RELOAD = b"c", b"d", b"e", b"f", b"h"
 """Orders of the supervisor. Their channel ends when it has ended, which is CLOSE."""
@@ -82,10 +82,10 @@ class Supervisor:
         self._settings, self._bound = settings, bound
         url = serve.browser_url(settings.host, bound.getsockname()[1])
         served = find_served(settings)
-        self._leader = Child(lambda channel: run_leader(settings, folder, served, url, channel))
+        self._leader = Child(partial(run_leader, settings, folder, served, url))
         self._members = [
-            Child(lambda channel: run_member(settings, folder, served, url, channel))
-            for _ in range(settings.processes)
+            Child(partial(run_member, settings, str(number), folder, served, url))
+            for number in range(settings.processes)
         ]
         self._turn = 0
         self._stop_at = float("inf")
@@ -321,12 +321,12 @@ class Member(serve.Server):
 
 
 def run_member(
-    settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket
+    settings: Settings, name: str, folder: Path, served: Any, url: str, channel: socket.socket
 ) -> int:
     """Runs an API process and returns its exit status."""
     link = PoolLink(str(folder / SOCKET))
     try:
-        services = Services(settings, process=ServerProcess(folder, served, link))
+        services = Services(settings, process=ServerProcess(name, folder, served, link))
         config = serve.server_config(settings, services)
     except SettingsError:  # the leader says it
         return WRONG_SETTINGS
@@ -341,7 +341,7 @@ def run_leader(
     """Runs the leader and returns its exit status."""
 
     async def run() -> int:
-        services = Services(settings, process=ServerProcess(folder, served))
+        services = Services(settings, process=ServerProcess("leader", folder, served))
         serve.server_config(settings, services)  # raises SettingsError as in the API processes
         ended, reloads = asyncio.Event(), set[asyncio.Task[None]]()
 
@@ -376,10 +376,8 @@ def run(settings: Settings) -> int:
     base = tempfile.gettempdir()
     near = base if len(base) < FOLDER_CHARACTERS else "/tmp"  # noqa: S108
     folder = Path(tempfile.mkdtemp(prefix="attentive-", dir=near))
-    (folder / FILES).mkdir()
-    metrics = folder / "metrics"
-    metrics.mkdir()
-    share_metrics(metrics)
+    for name in (FILES, METRICS):
+        (folder / name).mkdir()
     try:
         with serve.listener(settings) as bound:
             supervisor = Supervisor(settings, bound, folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,32 +13,20 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-    values,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from server.config import set_variable
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats
+from server.observability.numbers import Labels, Numbers, Series
 
-# Without it, each counter has a second series with the time at which it was created.
-disable_created_metrics()  # type: ignore[no-untyped-call]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (
     0.001,
@@ -63,9 +50,9 @@ STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 FLAGS = (
-    "truncated repetition omission copied wrong_language source_language number low_confidence "
-    "placeholder_restored"
-).split()
+    "truncated", "repetition", "omission", "copied", "wrong_language", "source_language", "number",
+    "low_confidence", "placeholder_restored",
+)  # fmt: skip
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
     "request_encode": "Time a sentence spent in prefill.",
@@ -121,48 +108,59 @@ def _library() -> Any:
     return nvml
 
 
-class Totals(Collector):
-    """A counter of one thread: `values` by labels are plain numbers. prometheus_client's takes a
-    lock for each addition."""
+class Totals:
+    """A counter, whose values are plain numbers: prometheus_client's takes a lock for each
+    addition."""
 
     def __init__(
-        self, name: str, help: str, labels: Sequence[str] = (), *, registry: CollectorRegistry
+        self, numbers: Numbers, name: str, help: str, labels: Sequence[str] = (), known: Labels = ()
     ) -> None:
-        self.values: defaultdict[tuple[str, ...], float] = defaultdict(
-            float, {} if labels else {(): 0.0}
-        )
+        """`known` are values of the only label, whose series are there from the beginning."""
+        self.name, self._numbers = name, numbers
+        self._series: dict[Labels, Series] = {}
         self._family = partial(CounterMetricFamily, name, help, labels=labels)
-        registry.register(self)
+        for begun in [(value,) for value in known] if labels else [()]:
+            self._begin(*begun)
 
-    def collect(self) -> Iterable[Metric]:
+    def _begin(self, *labels: str) -> Series:
+        self._series[labels] = series = self._numbers.series(self.name, labels, 1)
+        return series
+
+    def add(self, *labels: str, amount: float = 1.0) -> None:
+        """Adds to the series of these labels."""
+        (self._series.get(labels) or self._begin(*labels))[0] += amount
+
+    def family(self, series: Mapping[Labels, Sequence[float]]) -> Metric:
+        """Returns the metric of these numbers."""
         family = self._family()
-        for labels, value in [*self.values.items()]:
+        for labels, [value] in series.items():
             family.add_metric(labels, value)
-        yield family
+        return family
 
 
-class Distribution(Collector):
-    """A histogram of one thread, as Totals."""
+class Distribution:
+    """A histogram, as Totals: how many values are in each bucket, and their sum."""
 
     def __init__(
         self,
+        numbers: Numbers,
         name: str,
         help: str,
         labels: Sequence[str] = (),
         *,
         buckets: Sequence[float],
-        registry: CollectorRegistry,
     ) -> None:
-        self._bounds = buckets
+        self.name, self._numbers, self._bounds = name, numbers, buckets
         self._names = [*map(floatToGoString, buckets), "+Inf"]
-        self._series: dict[tuple[str, ...], list[float]] = {}
+        self._series: dict[Labels, Series] = {}
         self._family = partial(HistogramMetricFamily, name, help, labels=labels)
         if not labels:
             self._begin()
-        registry.register(self)
 
-    def _begin(self, *labels: str) -> list[float]:
-        return self._series.setdefault(labels, [0.0] * (len(self._names) + 1))
+    def _begin(self, *labels: str) -> Series:
+        series = self._numbers.series(self.name, labels, len(self._names) + 1)
+        self._series[labels] = series
+        return series
 
     def observe(self, value: float, *labels: str) -> None:
         """Adds a value to the series of these labels."""
@@ -170,83 +168,55 @@ class Distribution(Collector):
         numbers[bisect_left(self._bounds, value)] += 1.0
         numbers[-1] += value
 
-    def collect(self) -> Iterable[Metric]:
+    def family(self, series: Mapping[Labels, Sequence[float]]) -> Metric:
+        """Returns the metric of these numbers."""
         family = self._family()
-        for labels, (*counts, total) in [*self._series.items()]:
+        for labels, (*counts, total) in series.items():
             family.add_metric(labels, [*zip(self._names, accumulate(counts), strict=True)], total)
-        yield family
+        return family
 
 
-class SharedTotals:
-    """A counter of one of several processes, as Totals: each addition is written to a file of
-    `share_metrics`."""
+class Families(Collector):
+    """Counters and histograms of all processes, and the version of the server."""
 
-    class Values(defaultdict[tuple[str, ...], float]):
-        """Numbers by labels."""
+    def __init__(self, numbers: Numbers, version: str) -> None:
+        self._numbers, self._version = numbers, version
+        self._families: list[Totals | Distribution] = []
 
-        def __init__(self, counter: Counter) -> None:
-            super().__init__(float)
-            self._series: dict[tuple[str, ...], Any] = {}
-            self._counter = counter
+    def totals(self, *arguments: Any, **options: Any) -> Totals:
+        """Adds a counter."""
+        self._families.append(made := Totals(self._numbers, *arguments, **options))
+        return made
 
-        def __setitem__(self, labels: tuple[str, ...], value: float) -> None:
-            if (series := self._series.get(labels)) is None:
-                series = self._series[labels] = (
-                    self._counter.labels(*labels) if labels else self._counter
-                )
-            series.inc(value - self.get(labels, 0.0))
-            super().__setitem__(labels, value)
+    def distribution(self, *arguments: Any, **options: Any) -> Distribution:
+        """Adds a histogram."""
+        self._families.append(made := Distribution(self._numbers, *arguments, **options))
+        return made
 
-    def __init__(
-        self, name: str, help: str, labels: Sequence[str] = (), *, registry: CollectorRegistry
-    ) -> None:
-        self.values = self.Values(Counter(name, help, labels, registry=registry))
-
-
-class SharedDistribution:
-    """A histogram of one of several processes, as Distribution."""
-
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        labels: Sequence[str] = (),
-        *,
-        buckets: Sequence[float],
-        registry: CollectorRegistry,
-    ) -> None:
-        self._histogram = Histogram(name, help, labels, buckets=buckets, registry=registry)
-        self._series: dict[tuple[str, ...], Histogram] = {} if labels else {(): self._histogram}
-
-    def observe(self, value: float, *labels: str) -> None:
-        """Adds a value to the series of these labels."""
-        if (series := self._series.get(labels)) is None:
-            series = self._series[labels] = self._histogram.labels(*labels)
-        series.observe(value)
-
-
-def share_metrics(folder: Path) -> None:
-    """Keeps all values in files of a folder from now on: those of all processes are added up, and
-    of those that have ended."""
-    set_variable("PROMETHEUS_MULTIPROC_DIR", str(folder))
-    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
+    def collect(self) -> Iterable[Metric]:
+        """Yields the current values."""
+        numbers = self._numbers.totals()
+        for family in self._families:
+            yield family.family(numbers.get(family.name, {}))
+        build = GaugeMetricFamily(
+            "attentive_build_info", "Version of the server.", labels=("version",)
+        )
+        build.add_metric((self._version,), 1)
+        yield build
 
 
 class Metrics:
-    """Counters, gauges and histograms of one server, in a separate registry. `shared` says that the
-    values are in the folder of `share_metrics`.
+    """Counters, gauges and histograms of one server, in a separate registry. Each of several
+    processes that are one server has its own `file` in one folder.
 
     A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to
     a worker. HTTP requests are counted by `attentive_http_*`. All times are in seconds.
     """
 
-    def __init__(self, version: str, shared: bool = False) -> None:
+    def __init__(self, version: str, file: Path | None = None) -> None:
         self.registry = CollectorRegistry()
-        own = CollectorRegistry() if shared else self.registry  # which is not rendered
-        counter = partial(Counter, registry=own)
-        gauge = partial(Gauge, registry=own, multiprocess_mode="max")
-        histogram: Any = partial(SharedDistribution if shared else Distribution, registry=own)
-        totals: Any = partial(SharedTotals if shared else Totals, registry=own)
+        families = Families(Numbers(file), version)
+        totals, histogram = families.totals, families.distribution
         self._http = totals(
             "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status")
         )
@@ -256,38 +226,41 @@ class Metrics:
             ("route",),
             buckets=SECONDS,
         )
-        self.rejected = counter(
+        self.rejected = totals(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was "
             "too short.",
             ("reason",),
+            known=("queue", "deadline", "caller", "rate", "quota"),
         )
-        self._cancelled = counter(
+        self._cancelled = totals(
             "attentive_requests_cancelled", "Sentences cancelled because their callers had left."
         )
-        self._failed = counter("attentive_request_failures", "Sentences that failed.", ("kind",))
+        self._failed = totals("attentive_request_failures", "Sentences that failed.", ("kind",))
         self._ended = totals(
             "attentive_request_success",
             "Sentences translated, by how decoding ended.",
             ("finish_reason",),
+            known=("stop", "length"),
         )
-        for reason in ("stop", "length"):
-            self._ended.values[reason,] = 0.0
-        self.flagged = counter(
+        self.flagged = totals(
             "attentive_sentences_flagged",
             "Sentences whose first translation has a flag, by flag.",
             ("reason",),
+            known=FLAGS,
         )
-        self.retried = counter(
+        self.retried = totals(
             "attentive_sentences_retried",
             "Flagged sentences translated again, by the translation that was kept.",
             ("kept",),
+            known=("first", "retry"),
         )
-        self.reranked = counter(
+        self.reranked = totals(
             "attentive_sentences_reranked",
             "Sentences reranked with the reverse direction, by the hypothesis that came first: "
             "that of the search or another.",
             ("first",),
+            known=("search", "other"),
         )
         self._source_tokens = totals(
             "attentive_source_tokens", "Source tokens of translated sentences."
@@ -308,44 +281,30 @@ class Metrics:
         self._step_seconds = histogram(
             "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS
         )
-        gauge("attentive_build_info", "Version of the server.", ("version",)).labels(version).set(1)
-        if shared:
-            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
-            self.registry.register(ProcessesCollector())
-        else:
-            ProcessCollector(registry=self.registry)
-        self._begin_at_zero()
-
-    def _begin_at_zero(self) -> None:
-        """Creates the series of all known labels, so that rates include the first event of each."""
-        for counter, labels in (
-            (self.rejected, ("queue", "deadline", "caller", "rate", "quota")),
-            (self.flagged, FLAGS),
-            (self.retried, ("first", "retry")),
-            (self.reranked, ("search", "other")),
-        ):
-            for label in labels:
-                counter.labels(label)
+        self.registry.register(families)
+        self.registry.register(
+            ProcessCollector(registry=None) if file is None else ProcessesCollector()
+        )
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        self._http.values[route, method, str(status)] += 1
+        self._http.add(route, method, str(status))
         self._http_seconds.observe(seconds, route)
 
     def cancelled(self) -> None:
         """Counts one cancelled sentence."""
-        self._cancelled.inc()
+        self._cancelled.add()
 
     def failed(self, kind: str) -> None:
         """Counts one failed sentence by the kind of its WorkerFailure."""
-        self._failed.labels(kind).inc()
+        self._failed.add(kind)
 
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best, timings = answer.hypotheses[0], answer.timings
-        self._ended.values[best.finish_reason,] += 1
-        self._source_tokens.values[()] += source_tokens
-        self._generated_tokens.values[()] += len(best.token_scores)
+        self._ended.add(best.finish_reason)
+        self._source_tokens.add(amount=source_tokens)
+        self._generated_tokens.add(amount=len(best.token_scores))
         times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)
         for histogram, value in zip(self._seconds, times, strict=True):
             histogram.observe(value)

@@ -137,7 +137,7 @@ async def _in_both_directions(
     order = sorted(both, key=lambda place: (copies[place], -both[place].score))
     best = next(place for place in order if place < near)
     order = [best, *[place for place in order if place != best]]
-    context.metrics.reranked.labels("other" if order[0] else "search").inc()
+    context.metrics.reranked.add("other" if order[0] else "search")
     first = draft.answer.timings
     slowest = max(
         [answer.timings for answer in answers],

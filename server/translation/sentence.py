@@ -81,7 +81,7 @@ async def translate_sentence(shares: RowShares, context: SentenceContext) -> Dra
     source, as the request says."""
     draft = await _chosen(context)
     for flag in draft.flags:
-        context.metrics.flagged.labels(flag).inc()
+        context.metrics.flagged.add(flag)
     if draft.flags & FAULTS and context.request.on_flag == "source":
         segment = draft.segment
         answer, copy = replace(draft.answer, hypotheses=()), (unchanged(segment.tagged),)
@@ -138,7 +138,7 @@ async def _retried(context: SentenceContext, draft: Draft) -> Draft:
         candidates.Candidate(each, len(each.flags & FAULTS)) for each in (draft, other)
     ]
     chosen = candidates.better(before, after, options)
-    context.metrics.retried.labels("retry" if chosen is after else "first").inc()
+    context.metrics.retried.add("retry" if chosen is after else "first")
     return chosen.draft
 
 

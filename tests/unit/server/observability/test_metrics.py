@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import random
 
 import pytest
 
@@ -37,6 +38,41 @@ def test_every_step_is_counted_with_its_rows():
     found = read(metrics)
     assert found["attentive_batch_size_count"] == 2 and found["attentive_batch_size_sum"] == 4
     assert found["attentive_decode_step_seconds_sum"] == 0.75
+
+
+def test_processes_count_as_one_and_forget_nothing_when_they_end(tmp_path):
+    rng, alone, names = random.Random(3), Metrics("1.0"), ("0", "1", "leader")
+    members = {name: Metrics("1.0", tmp_path / name) for name in names}
+
+    def count(metrics: Metrics, route: str, status: int, number: float) -> None:
+        metrics.http(route, "POST", status, number)
+        metrics.record_step(StepStats(steps=((status, number),)))
+        metrics.flagged.add(route)
+        metrics.rejected.add("queue")
+
+    for _ in range(400):
+        event = (rng.choice(("/translate", "/ä", '"\n')), rng.choice((200, 429)), rng.random())
+        name = rng.choice(names)
+        count(members[name], *event)
+        count(alone, *event)
+        if rng.random() < 0.1:  # it is killed, and the next one takes its place
+            members[name] = Metrics("1.0", tmp_path / name)
+        if rng.random() < 0.05:
+            expected, name = read(alone), rng.choice(names)
+            found = read(members[name])
+            assert {key: found[key] for key in expected if key[:8] != "process_"} == pytest.approx(
+                {key: value for key, value in expected.items() if key[:8] != "process_"}
+            )
+
+
+def test_a_file_without_room_ends_no_request(tmp_path):
+    metrics = Metrics("1.0", tmp_path / "0")
+    for number in range(5_000):
+        metrics.http(f"/{number}" + 99 * "r", "GET", 200, 1.0)
+    metrics.http("/0" + 99 * "r", "GET", 200, 1.0)
+    found = read(metrics)
+    series = 'attentive_http_requests_total{method="GET",route="/0' + 99 * "r" + '",status="200"}'
+    assert found[series] == 2 and 500 < len(found) < 50_000
 
 
 def test_the_share_of_slots_in_use_is_that_of_all_workers():
