@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import resource
 import select
 import signal
@@ -48,8 +49,10 @@ READ_ITERATIONS = 2
 progress."""
 TICKS = 5
 """Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
-LARGE_PAGES_AFTER = (0, 60)
-"""Seconds after the models are loaded, and after that: the first requests load more."""
+BUSY_REQUESTS, LARGE_PAGES_TWICE = 10, 60.0
+"""After so many requests between two of these checks the data of the process moves to large pages,
+and once more after so many seconds: the first requests load more. An idle process keeps the small
+pages that it shares with others."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OWN_STATE = (
     "the state is in memory: a restart loses it, other servers do not share it, and there are no "
@@ -76,6 +79,9 @@ class Server(uvicorn.Server):
         self._url = url
         self._reloading: asyncio.Future[None] | None = None
         self._announcing: asyncio.Task[None] | None = None
+        self._requests = 0
+        self._move_at = 0.0
+        self._moving: asyncio.Task[int] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to listen, tunes the garbage collector and installs the handler of SIGHUP."""
@@ -91,13 +97,7 @@ class Server(uvicorn.Server):
     def announce(self) -> None:
         """Logs that the server listens, and later that it is ready."""
         log.info("listening on %s, models are loading", self._url)
-        self._announcing = asyncio.create_task(self._announce())
-
-    async def _announce(self) -> None:
-        await announce(self._services, self._url)
-        for seconds in LARGE_PAGES_AFTER:
-            await asyncio.sleep(seconds)
-            await asyncio.to_thread(use_large_pages)
+        self._announcing = asyncio.create_task(announce(self._services, self._url))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening and finishes the requests that clients have sent. First it accepts the
@@ -123,6 +123,10 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
                     connection.check(now)
+            before, self._requests = self._requests, self.server_state.total_requests
+            if self._requests - before >= BUSY_REQUESTS and now >= self._move_at:
+                self._move_at = now + LARGE_PAGES_TWICE if self._moving is None else math.inf
+                self._moving = asyncio.create_task(asyncio.to_thread(use_large_pages))
             self.should_exit |= self._services.engine.workers.status().no_device
         self.should_exit |= time.monotonic() >= self._close_at
         return await super().on_tick(counter)
