@@ -50,19 +50,13 @@ Engine* attentive_create(const int32_t* integers, const float* reals) {
     return engine;
 }
 
-void attentive_destroy(Engine* engine) {
-    delete engine;
-}
+void attentive_destroy(Engine* engine) { delete engine; }
 
 // The name of the instruction set this library was compiled for; model/backends/cpu/isa.py lists
 // the names.
-const char* attentive_isa() {
-    return kIsa;
-}
+const char* attentive_isa() { return kIsa; }
 
-const char* attentive_error() {
-    return last_error.c_str();
-}
+const char* attentive_error() { return last_error.c_str(); }
 
 int attentive_linear(Engine* engine, const char* name, const float* weight, const float* ranges,
                      const float* bias, int out, int in) {
@@ -179,9 +173,7 @@ int64_t attentive_cache_bytes(Engine* engine) {
     return static_cast<int64_t>(engine->cache_bytes());
 }
 
-int attentive_pages_used(Engine* engine) {
-    return engine->pages_used();
-}
+int attentive_pages_used(Engine* engine) { return engine->pages_used(); }
 
 #if defined(ATTENTIVE_PROFILE)
 // Adds the nanoseconds of each kind of Work, over all threads, since the last call.

@@ -39,9 +39,7 @@ HIDDEN int pthread_join(pthread_t thread, void** result) {
     return old_pthread_join(thread, result);
 }
 
-HIDDEN int pthread_once(pthread_once_t* once, void (*run)()) {
-    return old_pthread_once(once, run);
-}
+HIDDEN int pthread_once(pthread_once_t* once, void (*run)()) { return old_pthread_once(once, run); }
 
 HIDDEN int __pthread_key_create(pthread_key_t* key, void (*destroy)(void*)) noexcept {
     return old___pthread_key_create(key, destroy);

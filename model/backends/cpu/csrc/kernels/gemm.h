@@ -1,7 +1,7 @@
 // Matrix product kernels: tiles of a few rows by kTileColumns outputs. int8 sums are exact and
-// float32 sums are in the order of k, so results do not depend on the tile size. gemm_avx512.cpp,
-// gemm_avx2.cpp or gemm_neon.cpp has the code; the others compile to nothing. With AMX gemm_amx.cpp
-// has the int8 products of 16 rows and more.
+// float32 sums are in the order of k, so results do not depend on the tile size. gemm_float.cpp has
+// the float32 products, and gemm_avx512.cpp, gemm_avx2.cpp or gemm_neon.cpp those of int8; the
+// others compile to nothing. With AMX gemm_amx.cpp has those of 16 rows and more.
 #pragma once
 
 #include <cstddef>
@@ -103,6 +103,18 @@ struct MatrixUnit {
 #else
 struct MatrixUnit {};
 #endif
+
+// Stores a row of outputs from its integer sums.
+inline void store_outputs(const IntRegister (&sums)[kTileColumns / kWidth], const Int8Block& block,
+                          float row_scale, float* out) {
+    const Register scale = fill_register(row_scale);
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileColumns / kWidth; ++j) {
+        const Register factor = scale * load_register(block.scales + kWidth * j);
+        store_register(out + kWidth * j,
+                       fma(to_floats(sums[j]), factor, load_register(block.bias + kWidth * j)));
+    }
+}
 
 // c (rows, kTileColumns) = a (rows, k) b (k, kTileColumns) + bias, for 1 to kFloatTileRows rows.
 // bias may be null.

@@ -129,9 +129,7 @@ MatrixUnit::MatrixUnit() {
     set_tile_shapes(shapes);
 }
 
-MatrixUnit::~MatrixUnit() {
-    release_tiles();
-}
+MatrixUnit::~MatrixUnit() { release_tiles(); }
 
 // The last 16 rows may include rows that were already computed: they get the same results again.
 void matrix_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a,

@@ -80,50 +80,13 @@ void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_
         }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-        const __m256 scale = _mm256_set1_ps(row_scales[r]);
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; ++j) {
-            const __m256 factor = _mm256_mul_ps(scale, _mm256_load_ps(block.scales + 8 * j));
-            const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc[r][j]), factor,
-                                             _mm256_load_ps(block.bias + 8 * j));
-            _mm256_storeu_ps(out + r * out_stride + 8 * j, y);
-        }
-    }
-}
-
-template <int R>
-void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-             const float* bias, float* c, size_t c_stride) {
-    __m256 acc[R][2];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; ++j)
-            acc[r][j] = bias ? _mm256_load_ps(bias + 8 * j) : _mm256_setzero_ps();
-    }
-    for (int i = 0; i < k; ++i, b += b_stride) {
-        const __m256 w0 = _mm256_loadu_ps(b), w1 = _mm256_loadu_ps(b + 8);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-            const __m256 x = _mm256_broadcast_ss(a + r * a_stride + i);
-            acc[r][0] = _mm256_fmadd_ps(x, w0, acc[r][0]);
-            acc[r][1] = _mm256_fmadd_ps(x, w1, acc[r][1]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; ++j) _mm256_storeu_ps(c + r * c_stride + 8 * j, acc[r][j]);
-    }
+    for (int r = 0; r < R; ++r) store_outputs(acc[r], block, row_scales[r], out + r * out_stride);
 }
 
 template <bool Ahead, bool Signed>
 constexpr decltype(&int8<1, false, true>) kInt8[] = {
     int8<1, Ahead, Signed>, int8<2, Ahead, Signed>, int8<3, Ahead, Signed>,
     int8<4, Ahead, Signed>, int8<5, Ahead, Signed>, int8<6, Ahead, Signed>};
-constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>,
-                                                            float32<4>, float32<5>, float32<6>};
 
 }  // namespace
 
@@ -133,11 +96,6 @@ void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Q
     const auto& nonnegative = ahead.parts ? kInt8<true, false> : kInt8<false, false>;
     (block.nonnegative ? nonnegative : signs)[rows - 1](block, ahead.weights, a, a_stride,
                                                         row_scales, out, out_stride);
-}
-
-void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-                const float* bias, float* c, size_t c_stride) {
-    kFloat32[rows - 1](a, a_stride, b, b_stride, k, bias, c, c_stride);
 }
 
 }  // namespace attentive

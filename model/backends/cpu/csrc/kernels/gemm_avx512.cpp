@@ -54,53 +54,13 @@ void int8(const Int8Block& block, const int8_t* ahead, const uint8_t* a, size_t 
         }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-        const __m512 scale = _mm512_set1_ps(row_scales[r]);
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-            const __m512 factor = _mm512_mul_ps(scale, _mm512_load_ps(block.scales + 16 * j));
-            const __m512 y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[r][j]), factor,
-                                             _mm512_load_ps(block.bias + 16 * j));
-            _mm512_storeu_ps(out + r * out_stride + 16 * j, y);
-        }
-    }
-}
-
-template <int R>
-void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-             const float* bias, float* c, size_t c_stride) {
-    __m512 acc[R][4];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j)
-            acc[r][j] = bias ? _mm512_load_ps(bias + 16 * j) : _mm512_setzero_ps();
-    }
-    for (int i = 0; i < k; ++i, b += b_stride) {
-        const __m512 w0 = _mm512_loadu_ps(b), w1 = _mm512_loadu_ps(b + 16);
-        const __m512 w2 = _mm512_loadu_ps(b + 32), w3 = _mm512_loadu_ps(b + 48);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-            const __m512 x = _mm512_set1_ps(a[r * a_stride + i]);
-            acc[r][0] = _mm512_fmadd_ps(x, w0, acc[r][0]);
-            acc[r][1] = _mm512_fmadd_ps(x, w1, acc[r][1]);
-            acc[r][2] = _mm512_fmadd_ps(x, w2, acc[r][2]);
-            acc[r][3] = _mm512_fmadd_ps(x, w3, acc[r][3]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) _mm512_storeu_ps(c + r * c_stride + 16 * j, acc[r][j]);
-    }
+    for (int r = 0; r < R; ++r) store_outputs(acc[r], block, row_scales[r], out + r * out_stride);
 }
 
 template <int kLines>
 constexpr decltype(&int8<1, 0>) kInt8[kTileRows] = {int8<1, kLines>, int8<2, kLines>,
                                                     int8<3, kLines>, int8<4, kLines>,
                                                     int8<5, kLines>, int8<6, kLines>};
-constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>,
-                                                            float32<4>, float32<5>, float32<6>};
 
 }  // namespace
 
@@ -112,11 +72,6 @@ void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Q
                           : ahead.parts == 2 ? kInt8<2>
                                              : kInt8<1>;
     kernels[rows - 1](block, ahead.weights, a, a_stride, row_scales, out, out_stride);
-}
-
-void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-                const float* bias, float* c, size_t c_stride) {
-    kFloat32[rows - 1](a, a_stride, b, b_stride, k, bias, c, c_stride);
 }
 
 }  // namespace attentive

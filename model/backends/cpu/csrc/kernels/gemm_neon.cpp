@@ -112,40 +112,9 @@ void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_
     });
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-            const float32x4_t factor = vdupq_n_f32(row_scales[r]) * vld1q_f32(block.scales + 4 * j);
-            const float32x4_t y = vfmaq_f32(vld1q_f32(block.bias + 4 * j),
-                                            vcvtq_f32_s32(row_sums<R>(sums, r, j)), factor);
-            vst1q_f32(out + r * out_stride + 4 * j, y);
-        }
-    }
-}
-
-template <int R>
-void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-             const float* bias, float* c, size_t c_stride) {
-    float32x4_t sums[R][4];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) sums[r][j] = bias ? vld1q_f32(bias + 4 * j) : vdupq_n_f32(0.0f);
-    }
-    for (int i = 0; i < k; ++i, b += b_stride) {
-        float32x4_t w[4];
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) w[j] = vld1q_f32(b + 4 * j);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-            const float x = a[r * a_stride + i];
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) sums[r][j] = vfmaq_n_f32(sums[r][j], w[j], x);
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) vst1q_f32(c + r * c_stride + 4 * j, sums[r][j]);
+        const IntRegister row[4] = {row_sums<R>(sums, r, 0), row_sums<R>(sums, r, 1),
+                                    row_sums<R>(sums, r, 2), row_sums<R>(sums, r, 3)};
+        store_outputs(row, block, row_scales[r], out + r * out_stride);
     }
 }
 
@@ -153,8 +122,6 @@ constexpr decltype(&int8<1, false>) kInt8[2][kTileRows] = {
     {int8<1, false>, int8<2, false>, int8<3, false>, int8<4, false>},
     {int8<1, true>, int8<2, true>, int8<3, true>, int8<4, true>},
 };
-constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>,
-                                                            float32<4>, float32<5>, float32<6>};
 
 }  // namespace
 
@@ -162,11 +129,6 @@ void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Q
                size_t a_stride, const float* row_scales, float* out, size_t out_stride) {
     kInt8[ahead.parts != 0][rows - 1](block, ahead.weights, a, a_stride, row_scales, out,
                                       out_stride);
-}
-
-void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
-                const float* bias, float* c, size_t c_stride) {
-    kFloat32[rows - 1](a, a_stride, b, b_stride, k, bias, c, c_stride);
 }
 
 }  // namespace attentive

@@ -1,11 +1,13 @@
 // Sixteen lanes of float32 or int32, in one AVX-512 register, two AVX2 registers or four NEON
-// registers. Operations round alike on all of them and every reduction has a fixed order, so a
-// row's result depends neither on its neighbours nor on the processor.
+// registers: simd_avx512.h, simd_avx2.h or simd_neon.h has the operations on a register. They round
+// alike everywhere and every reduction has a fixed order, so a row's result depends neither on its
+// neighbours nor on the processor.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 #if defined(__AVX512F__)
 #include "kernels/simd_avx512.h"
@@ -17,10 +19,100 @@
 
 namespace attentive {
 
-constexpr int kLanes = 16;
+constexpr int kLanes = 16, kWidth = kLanes / kParts;  // of all registers, of one
+
+#if defined(__AVX512F__)
+inline Floats fill(float x) { return fill_register(x); }
+template <typename T>
+inline Floats load(const T* p) {
+    return load_register(p);
+}
+inline void store(float* p, Floats v) { store_register(p, v); }
+#else
+// The results of operation(i) for each register i.
+template <typename Lanes, typename Operation>
+inline Lanes registers(Operation&& operation) {
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+        return Lanes{{operation(I)...}};
+    }(std::make_integer_sequence<int, kParts>());
+}
+
+inline Floats operator+(Floats a, Floats b) {
+    return registers<Floats>([&](int i) { return a.part[i] + b.part[i]; });
+}
+inline Floats operator-(Floats a, Floats b) {
+    return registers<Floats>([&](int i) { return a.part[i] - b.part[i]; });
+}
+inline Floats operator*(Floats a, Floats b) {
+    return registers<Floats>([&](int i) { return a.part[i] * b.part[i]; });
+}
+inline Floats operator/(Floats a, Floats b) {
+    return registers<Floats>([&](int i) { return a.part[i] / b.part[i]; });
+}
+inline Floats fill(float x) {
+    return registers<Floats>([&](int) { return fill_register(x); });
+}
+template <typename T>  // float, or int8_t or int32_t, which are converted
+inline Floats load(const T* p) {
+    return registers<Floats>([&](int i) { return load_register(p + i * kWidth); });
+}
+inline Floats fma(Floats a, Floats b, Floats c) {  // a b + c
+    return registers<Floats>([&](int i) { return fma(a.part[i], b.part[i], c.part[i]); });
+}
+inline Floats fnma(Floats a, Floats b, Floats c) {  // c - a b
+    return registers<Floats>([&](int i) { return fnma(a.part[i], b.part[i], c.part[i]); });
+}
+inline Floats max(Floats a, Floats b) {  // b if both are equal or one is NaN
+    return registers<Floats>([&](int i) { return max(a.part[i], b.part[i]); });
+}
+inline Floats min(Floats a, Floats b) {
+    return registers<Floats>([&](int i) { return min(a.part[i], b.part[i]); });
+}
+inline Floats abs(Floats v) {
+    return registers<Floats>([&](int i) { return abs(v.part[i]); });
+}
+inline Floats round(Floats v) {  // half to even
+    return registers<Floats>([&](int i) { return round(v.part[i]); });
+}
+inline Floats where_negative(Floats x, Floats yes, Floats no) {
+    return registers<Floats>(
+        [&](int i) { return where_negative(x.part[i], yes.part[i], no.part[i]); });
+}
+// The first `count` lanes (0 to 16) of v, the others from `rest`.
+inline Floats keep_first(int count, Floats v, Floats rest) {
+    return registers<Floats>(
+        [&](int i) { return keep_first(count - i * kWidth, v.part[i], rest.part[i]); });
+}
+inline Ints to_ints(Floats v) {  // NaN and values out of range become -2^31
+    return registers<Ints>([&](int i) { return to_ints(v.part[i]); });
+}
+inline Ints clamp(Ints v, int low, int high) {
+    return registers<Ints>([&](int i) { return clamp(v.part[i], low, high); });
+}
+inline Ints plus(Ints v, int x) {
+    return registers<Ints>([&](int i) { return plus(v.part[i], x); });
+}
+inline void store(float* p, Floats v) {
+    for (int i = 0; i < kParts; ++i) store_register(p + i * kWidth, v.part[i]);
+}
+
+// Of registers 0 and 2, 1 and 3, then of 0 and 1.
+template <typename Operation>
+inline Register fold(Floats v, Operation&& operation) {
+    if constexpr (kParts == 4)
+        return operation(operation(v.part[0], v.part[2]), operation(v.part[1], v.part[3]));
+    return operation(v.part[0], v.part[1]);
+}
+inline float sum(Floats v) {  // lanes 0 + 8, 1 + 9, ... then 0 + 4, ..., 0 + 2, 0 + 1
+    return sum(fold(v, [](Register a, Register b) { return a + b; }));
+}
+inline float largest(Floats v) {
+    return largest(fold(v, [](Register a, Register b) { return max(a, b); }));
+}
+#endif
 
 // e^x for x <= 88; 0 for x below -104, -inf included. Relative error about 2e-7.
-inline Floats exponential(Floats x) {
+[[gnu::always_inline]] inline Floats exponential(Floats x) {
     x = max(x, fill(-104.0f));
     const Floats n = round(x * fill(1.44269504f));
     Floats r = fnma(n, fill(0.693359375f), x);
@@ -44,11 +136,7 @@ inline float max_magnitude(const float* x, int n) {
 inline Ints round_to_int8(Floats x, float inverse) {
     return clamp(to_ints(x * fill(inverse)), -127, 127);
 }
-inline float inverse_scale(float top) {
-    return top > 0.0f ? 127.0f / top : 0.0f;
-}
-inline float forward_scale(float top) {
-    return top / 127.0f;
-}
+inline float inverse_scale(float top) { return top > 0.0f ? 127.0f / top : 0.0f; }
+inline float forward_scale(float top) { return top / 127.0f; }
 
 }  // namespace attentive

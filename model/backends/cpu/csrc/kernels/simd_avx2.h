@@ -1,146 +1,89 @@
-// Sixteen lanes in two AVX2 registers. simd_avx512.h has the same functions for one register;
-// simd.h includes one of them.
+// The operations of simd.h on an AVX2 register of eight lanes.
 #pragma once
 
 #include "kernels/simd_sum.h"
 
 namespace attentive {
 
+using Register = __m256;
+using IntRegister = __m256i;
+constexpr int kParts = 2, kRegisters = 8;  // registers for sixteen lanes; so many such pairs
 struct Floats {
-    __m256 low, high;
+    __m256 part[kParts];
 };
 struct Ints {
-    __m256i low, high;
+    __m256i part[kParts];
 };
 
-inline Floats operator+(Floats a, Floats b) {
-    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+inline __m256 fill_register(float x) { return _mm256_set1_ps(x); }
+inline __m256 load_register(const float* p) { return _mm256_loadu_ps(p); }
+inline __m256 to_floats(__m256i v) { return _mm256_cvtepi32_ps(v); }
+inline __m256 load_register(const int8_t* p) {
+    return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
-inline Floats operator-(Floats a, Floats b) {
-    return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+inline __m256 load_register(const int32_t* p) {
+    return to_floats(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-inline Floats operator*(Floats a, Floats b) {
-    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+inline void store_register(float* p, __m256 v) { _mm256_storeu_ps(p, v); }
+inline __m256 fma(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+inline __m256 fnma(__m256 a, __m256 b, __m256 c) { return _mm256_fnmadd_ps(a, b, c); }
+inline __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+inline __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
+inline __m256 abs(__m256 v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
+inline __m256 round(__m256 v) {
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-inline Floats operator/(Floats a, Floats b) {
-    return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+inline __m256 where_negative(__m256 x, __m256 yes, __m256 no) {
+    return _mm256_blendv_ps(no, yes, x);
 }
-
-constexpr int kRegisters = 8;  // of sixteen lanes, that is of pairs
-
-inline Floats fill(float x) {
-    return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+// A mask with all bits of the first `count` lanes set.
+inline __m256i first_lanes(int count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-inline Floats load(const float* p) {
-    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+inline __m256 keep_first(int count, __m256 v, __m256 rest) {
+    return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(first_lanes(count)));
 }
-inline __m256 load8(const int8_t* p) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+inline void store_first(int count, float* p, Floats v) {
+    _mm256_maskstore_ps(p, first_lanes(count), v.part[0]);
+    _mm256_maskstore_ps(p + 8, first_lanes(count - 8), v.part[1]);
 }
-inline Floats load(const int8_t* p) {
-    return {load8(p), load8(p + 8)};
+inline float sum(__m256 v) { return sum8(v); }
+inline float largest(__m256 v) { return largest8(v); }
+inline __m256i to_ints(__m256 v) { return _mm256_cvtps_epi32(v); }
+inline __m256i clamp(__m256i v, int low, int high) {
+    return _mm256_max_epi32(_mm256_min_epi32(v, _mm256_set1_epi32(high)), _mm256_set1_epi32(low));
 }
-inline Floats load(const int32_t* p) {
-    const __m256i* half = reinterpret_cast<const __m256i*>(p);
-    return {_mm256_cvtepi32_ps(_mm256_loadu_si256(half)),
-            _mm256_cvtepi32_ps(_mm256_loadu_si256(half + 1))};
-}
-inline void store(float* p, Floats v) {
-    _mm256_storeu_ps(p, v.low);
-    _mm256_storeu_ps(p + 8, v.high);
-}
-
-inline Floats fma(Floats a, Floats b, Floats c) {
-    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
-}
-inline Floats fnma(Floats a, Floats b, Floats c) {
-    return {_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
-}
-inline Floats max(Floats a, Floats b) {
-    return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
-}
-inline Floats min(Floats a, Floats b) {
-    return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
-}
-inline Floats abs(Floats v) {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    return {_mm256_andnot_ps(sign, v.low), _mm256_andnot_ps(sign, v.high)};
-}
-inline Floats round(Floats v) {  // half to even
-    constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    return {_mm256_round_ps(v.low, kNearest), _mm256_round_ps(v.high, kNearest)};
-}
+inline __m256i plus(__m256i v, int x) { return _mm256_add_epi32(v, _mm256_set1_epi32(x)); }
 
 // p * 2^n for p from 1/2 to 2 and n from -150 to 127. In two steps, as 2^-150 is not a float. The
 // first step is exact, so subnormal results are rounded once, like those of the AVX-512
 // instruction.
-inline __m256 scale_by_power8(__m256 p, __m256 n) {
+inline __m256 scale_in_two_steps(__m256 p, __m256 n) {
     const __m256i power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1);
     const auto two_to_the = [](__m256i e) {
         return _mm256_castsi256_ps(
             _mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
     };
-    return _mm256_mul_ps(_mm256_mul_ps(p, two_to_the(half)),
-                         two_to_the(_mm256_sub_epi32(power, half)));
+    return p * two_to_the(half) * two_to_the(_mm256_sub_epi32(power, half));
 }
 inline Floats scale_by_power(Floats p, Floats n) {
-    const __m256 least = _mm256_min_ps(n.low, n.high), limit = _mm256_set1_ps(-125.0f);
+    const __m256 least = min(n.part[0], n.part[1]), limit = _mm256_set1_ps(-125.0f);
     if (_mm256_movemask_ps(_mm256_cmp_ps(least, limit, _CMP_LT_OQ))) [[unlikely]]
-        return {scale_by_power8(p.low, n.low), scale_by_power8(p.high, n.high)};
+        return {scale_in_two_steps(p.part[0], n.part[0]), scale_in_two_steps(p.part[1], n.part[1])};
     const auto scaled = [](__m256 x, __m256 power) {  // adds to the exponent: the result is normal
         return _mm256_castsi256_ps(_mm256_add_epi32(
             _mm256_castps_si256(x), _mm256_slli_epi32(_mm256_cvtps_epi32(power), 23)));
     };
-    return {scaled(p.low, n.low), scaled(p.high, n.high)};
+    return {scaled(p.part[0], n.part[0]), scaled(p.part[1], n.part[1])};
 }
 
-inline Floats where_negative(Floats x, Floats yes, Floats no) {
-    return {_mm256_blendv_ps(no.low, yes.low, x.low), _mm256_blendv_ps(no.high, yes.high, x.high)};
+inline __m256i to_int16(Ints v) {  // -32768 to 32767
+    return _mm256_permute4x64_epi64(_mm256_packs_epi32(v.part[0], v.part[1]), 0b11011000);
 }
-// A mask with all bits of the first `count` lanes set.
-inline Ints first_lanes(int count) {
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return {_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane),
-            _mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8), lane)};
-}
-// The first `count` lanes (0 to 16) of v, the others from `rest`.
-inline Floats keep_first(int count, Floats v, Floats rest) {
-    const Ints kept = first_lanes(count);
-    return {_mm256_blendv_ps(rest.low, v.low, _mm256_castsi256_ps(kept.low)),
-            _mm256_blendv_ps(rest.high, v.high, _mm256_castsi256_ps(kept.high))};
-}
-inline void store_first(int count, float* p, Floats v) {
-    const Ints kept = first_lanes(count);
-    _mm256_maskstore_ps(p, kept.low, v.low);
-    _mm256_maskstore_ps(p + 8, kept.high, v.high);
-}
-
-inline float sum(Floats v) {
-    return sum8(_mm256_add_ps(v.low, v.high));
-}
-inline float largest(Floats v) {
-    return largest8(_mm256_max_ps(v.low, v.high));
-}
-
-inline Ints to_ints(Floats v) {
-    return {_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high)};
-}
-inline Ints clamp(Ints v, int low, int high) {
-    const __m256i least = _mm256_set1_epi32(low), most = _mm256_set1_epi32(high);
-    return {_mm256_max_epi32(_mm256_min_epi32(v.low, most), least),
-            _mm256_max_epi32(_mm256_min_epi32(v.high, most), least)};
-}
-inline Ints plus(Ints v, int x) {
-    return {_mm256_add_epi32(v.low, _mm256_set1_epi32(x)),
-            _mm256_add_epi32(v.high, _mm256_set1_epi32(x))};
-}
-inline __m256i to_int16(Ints v) {
-    return _mm256_permute4x64_epi64(_mm256_packs_epi32(v.low, v.high), 0b11011000);
-}  // -32768 to 32767
 inline void store_bytes(void* p, Ints v) {  // the lowest byte of each lane
     const __m256i byte = _mm256_set1_epi32(255);
-    const __m256i words = to_int16({_mm256_and_si256(v.low, byte), _mm256_and_si256(v.high, byte)});
+    const __m256i words =
+        to_int16({_mm256_and_si256(v.part[0], byte), _mm256_and_si256(v.part[1], byte)});
     _mm_storeu_si128(
         static_cast<__m128i*>(p),
         _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));

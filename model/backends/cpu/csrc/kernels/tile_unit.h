@@ -25,9 +25,7 @@ struct alignas(64) TileShapes {
 inline void set_tile_shapes(const TileShapes& shapes) {
     asm volatile("ldtilecfg %0" ::"m"(shapes));
 }
-inline void release_tiles() {
-    asm volatile("tilerelease");
-}
+inline void release_tiles() { asm volatile("tilerelease"); }
 
 // Loads 16 rows, `stride` bytes apart. With stride 0 all rows are equal.
 template <int kTile>

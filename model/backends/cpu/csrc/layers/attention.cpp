@@ -14,9 +14,7 @@ namespace {
 constexpr int kContextColumns = 4 * kRegisters;  // features summed together, in registers
 constexpr int kQueries = 48;  // queries scored together: bounds the scratch memory
 
-int round_up(int value, int step) {
-    return (value + step - 1) / step * step;
-}
+int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
 void store_elements(const float* x, int dim, float, float* out, int step) {
     for (int d = 0; d < dim; ++d) out[d * step] = x[d];

@@ -25,9 +25,7 @@ void copy_groups(const char* source, char* target, int count) {
         std::memcpy(target, source, kBytes);
 }
 
-size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Memory aligned to 64 bytes, or if large to a huge page and advised as such.
 std::shared_ptr<void> allocate_aligned(size_t bytes) {
@@ -54,9 +52,7 @@ constexpr int kAheadBytes = 2048;  // so far ahead a first tile prefetches its o
 
 // The number of tiles that prefetch a block, out of `count`: few lines in each keep the memory busy
 // all the time.
-int ahead_parts(int count) {
-    return std::min(kAheadParts, count > 4 ? 4 : count > 2 ? 2 : 1);
-}
+int ahead_parts(int count) { return std::min(kAheadParts, count > 4 ? 4 : count > 2 ? 2 : 1); }
 
 }  // namespace
 
