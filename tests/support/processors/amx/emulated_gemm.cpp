@@ -1,4 +1,4 @@
-// Plain C++ in place of gemm_avx512.cpp, for the emulation of AMX on processors without AVX-512, and functions for its tests.
+// Plain C++ in place of gemm_x86.cpp, for the emulation of AMX on processors without AVX-512, and functions for its tests.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,18 +22,6 @@ void tile_int8(const Int8Block& block, const AheadPart&, int rows, const Quantiz
         for (int n = 0; n < kTileColumns; ++n) {
             out[r * out_stride + n] = std::fma(static_cast<float>(sums[n]), row_scales[r] * block.scales[n], block.bias[n]);
         }
-    }
-}
-
-void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,
-                size_t c_stride) {
-    for (int r = 0; r < rows; ++r) {
-        float sums[kTileColumns] = {};
-        if (bias) std::copy_n(bias, kTileColumns, sums);
-        for (int i = 0; i < k; ++i) {
-            for (int n = 0; n < kTileColumns; ++n) sums[n] = std::fma(a[r * a_stride + i], b[i * b_stride + n], sums[n]);
-        }
-        std::copy_n(sums, kTileColumns, c + r * c_stride);
     }
 }
 

@@ -178,10 +178,9 @@ int attentive_pages_used(Engine* engine) { return engine->pages_used(); }
 #if defined(ATTENTIVE_PROFILE)
 // Adds the nanoseconds of each kind of Work, over all threads, since the last call.
 void attentive_profile(int64_t* nanoseconds) {
-    for (ThreadTimes& times : thread_times) {
+    for (ThreadTimes& times : thread_times)
         for (size_t i = 0; i < times.nanoseconds.size(); ++i)
             nanoseconds[i] += std::exchange(times.nanoseconds[i], 0);
-    }
 }
 #endif
 

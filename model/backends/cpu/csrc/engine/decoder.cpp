@@ -2,7 +2,6 @@
 // one position of a slot.
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 #include <string>
 
 #include "engine/engine.h"
@@ -13,11 +12,9 @@ void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int ca
                   const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
                   const AttentionCapture* capture) {
     prepare_step(count, slots, nullptr, tokens);
-    if (capture && (count != 1 || step_rows_[0].source_length != capture->source ||
-                    step_rows_[0].position >= capture->queries)) {
-        throw std::invalid_argument(
+    fail_if(capture && (count != 1 || step_rows_[0].source_length != capture->source ||
+                        step_rows_[0].position >= capture->queries),
             "a step with attention capture needs one row that fits its arrays");
-    }
     step_rows_[0].capture = capture;
     run_step(count, candidates, forced, ids, scores, forced_scores, capture);
     for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
@@ -104,15 +101,14 @@ Engine::Restriction Engine::restriction(const int32_t* tokens, int count, Arena*
     projection_->keep_rows();
     for (int i = 0; i < count; ++i) {
         check_token(tokens[i]);
-        if (i && tokens[i] <= tokens[i - 1])
-            throw std::invalid_argument("allowed tokens must ascend");
+        fail_if(i && tokens[i] <= tokens[i - 1], "allowed tokens must ascend");
     }
     return {std::vector<int32_t>(tokens, tokens + count),
             Linear(*projection_, tokens, count, arena)};
 }
 
 void Engine::add_common(const int32_t* tokens, int count) {
-    if (count < 1) throw std::invalid_argument("a common list needs at least one token");
+    fail_if(count < 1, "a common list needs at least one token");
     common_.push_back(restriction(tokens, count, &arena_));
 }
 
@@ -126,13 +122,11 @@ void Engine::restrict(int index, int common, const int32_t* own, int count) {
 void Engine::restrict(Source& source, int common, const int32_t* own, int count) {
     if (common >= static_cast<int>(common_.size()))
         throw std::invalid_argument("there is no common list " + std::to_string(common));
-    if (common < 0 && count < 1)
-        throw std::invalid_argument("a sentence needs at least one allowed token");
+    fail_if(common < 0 && count < 1, "a sentence needs at least one allowed token");
     const Restriction* shared = common < 0 ? nullptr : &common_[common];
-    for (int i = 0; shared && i < count; ++i) {
-        if (std::binary_search(shared->allowed.begin(), shared->allowed.end(), own[i]))
-            throw std::invalid_argument("a token is allowed twice");
-    }
+    for (int i = 0; shared && i < count; ++i)
+        fail_if(std::binary_search(shared->allowed.begin(), shared->allowed.end(), own[i]),
+                "a token is allowed twice");
     source.own = count ? std::make_shared<const Restriction>(restriction(own, count)) : nullptr;
     source.common = shared;
 }
@@ -209,7 +203,8 @@ void Engine::clear_step_rows() {
 void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens,
                            const AttentionCapture* capture) {
     if (config_.recurrent) {
-        if (held.length == 0) start_state(held);
+        if (held.length == 0)
+            held.state.assign(static_cast<size_t>(config_.decoder_layers) * config_.d_model, 0.0f);
     } else {
         if (held.length % kPage) held.pages.back() = pages_.writable(held.pages.back());
         while (static_cast<int>(held.pages.size()) * kPage < held.length + count)
@@ -236,15 +231,13 @@ void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens,
 }
 
 void Engine::check_token(int32_t token) const {
-    if (token < 0 || token >= config_.vocabulary)
-        throw std::invalid_argument("a token is outside the vocabulary");
+    fail_if(token < 0 || token >= config_.vocabulary, "a token is outside the vocabulary");
 }
 
 // Sets the output of masked heads to 0.
 void Engine::mask_heads(const uint8_t* masked, float* context) const {
-    for (int head = 0; head < config_.heads; ++head) {
+    for (int head = 0; head < config_.heads; ++head)
         if (masked[head]) std::fill_n(context + head * shape_.dim, shape_.dim, 0.0f);
-    }
 }
 
 void Engine::write_self(int row, int layer) {
@@ -328,11 +321,10 @@ void Engine::decode(PoolThread& thread, RowRange range, const AttentionCapture* 
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
         const Place at{capture, AttentionCapture::Decoder, index};
-        if (config_.recurrent) {
+        if (config_.recurrent)
             recurrence(thread, range, norms[0], at);
-        } else {
+        else
             self_attention(thread, range, norms[0], at);
-        }
         apply(thread, *layer.cross_query, sublayer_input(), range, wide_.as<float>());
         thread.parallel_for(range, [&](int row) {
             attend(row, index, thread.index, true);

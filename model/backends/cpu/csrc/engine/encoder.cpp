@@ -1,7 +1,6 @@
 // Engine, encoder: encodes sentences as one packed batch without padding, and writes
 // cross-attention keys and values.
 #include <algorithm>
-#include <stdexcept>
 
 #include "engine/engine.h"
 
@@ -30,12 +29,10 @@ void Engine::prefill(const std::vector<Sentence>& sentences) {
 }
 
 void Engine::check_source(int length, const int32_t* tokens) const {
-    if (length < 1 || length > config_.max_length)
-        throw std::invalid_argument("a source has a length outside the model's");
-    for (int i = 0; i < length; ++i) {
-        if (tokens[i] < 0 || tokens[i] >= config_.source_vocabulary)
-            throw std::invalid_argument("a source token is outside the vocabulary");
-    }
+    fail_if(length < 1 || length > config_.max_length, "a source has a length outside the model's");
+    for (int i = 0; i < length; ++i)
+        fail_if(tokens[i] < 0 || tokens[i] >= config_.source_vocabulary,
+                "a source token is outside the vocabulary");
 }
 
 // Begins the cross-attention of a slot: the pages for the keys and values of a sentence, whose rows
@@ -130,10 +127,9 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
             attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, wide_stride_,
                             context, padded_width(d), scratch_[thread.index].as<float>(),
                             capture ? capture->encoder_map(layer, config_.heads, head) : nullptr);
-            if (span.masked && span.masked[layer * config_.heads + head]) {
+            if (span.masked && span.masked[layer * config_.heads + head])
                 for (int s = 0; s < span.length; ++s)
                     std::fill_n(context + s * padded_width(d), shape_.dim, 0.0f);
-            }
             if (capture && head == 0 && capture->captures(AttentionCapture::Encoder, layer))
                 copy_encoder_vectors(span, *capture);
         });

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 namespace attentive {
 
@@ -80,9 +79,8 @@ void Engine::resolve() {
              linear(layer_name("decoder", i, "cross_query"), d, d),
              linear(layer_name("decoder", i, "cross_key_value"), 2 * d, d),
              linear(layer_name("decoder", i, "cross_output"), d, d), feed_forward("decoder", i)});
-        for (const char* part : {"self_norm", "cross_norm", "feed_forward_norm"}) {
+        for (const char* part : {"self_norm", "cross_norm", "feed_forward_norm"})
             decoder_norms_.push_back(norm(layer_name("decoder", i, part)));
-        }
     }
     if (config_.pre_norm) {
         encoder_norms_.push_back(norm("encoder_norm"));
@@ -223,8 +221,8 @@ Engine::Slot& Engine::slot(int index) {
 
 int Engine::new_source() {
     if (free_sources_.empty()) {
+        free_sources_.push_back(static_cast<int>(sources_.size()));
         sources_.emplace_back();
-        return static_cast<int>(sources_.size()) - 1;
     }
     const int source = free_sources_.back();
     free_sources_.pop_back();
@@ -242,12 +240,6 @@ void Engine::clear(Slot& slot) {
     for (int page : slot.pages) pages_.release(page);
     release_source(slot.source);
     slot = Slot();
-}
-
-// Sets the state of a recurrence to 0.
-void Engine::start_state(Slot& slot) const {
-    if (config_.recurrent)
-        slot.state.assign(static_cast<size_t>(config_.decoder_layers) * config_.d_model, 0.0f);
 }
 
 void Engine::free(int count, const int32_t* slots) {

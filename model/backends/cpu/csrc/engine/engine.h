@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -90,6 +91,10 @@ struct WordSentence {
     float* states;
     float* scores;
 };
+
+inline void fail_if(bool wrong, const char* message) {
+    if (wrong) throw std::invalid_argument(message);
+}
 
 // Runs a function when its scope ends, also by an exception.
 template <typename Body>
@@ -286,7 +291,6 @@ class Engine {
 
     Slot& slot(int index);
     void clear(Slot& slot);
-    void start_state(Slot& slot) const;
     void release_source(int source);
     int new_source();
 

@@ -2,7 +2,6 @@
 // for bit the rows of step-by-step decoding.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <utility>
 
 #include "engine/engine.h"
@@ -15,11 +14,11 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
                            const AttentionCapture& capture) {
     check_source(capture.source, source);
     const int layers = config_.decoder_layers;
-    if (capture.depth < 0 || capture.depth > layers || (capture.scored && capture.depth < layers))
-        throw std::invalid_argument("a pass needs another number of decoder layers");
+    fail_if(
+        capture.depth < 0 || capture.depth > layers || (capture.scored && capture.depth < layers),
+        "a pass needs another number of decoder layers");
     check_target(capture, inputs);
-    if (capture.held < 0 || capture.held >= kHeld)
-        throw std::invalid_argument("too many forced passes have begun");
+    fail_if(capture.held < 0 || capture.held >= kHeld, "too many forced passes have begun");
     ForcedPass& pass = passes_[capture.held];
     bool goes_on = false;
     swap_rows(pass);
@@ -30,19 +29,15 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     const int last_layer = capture.first_layer + capture.layers,
               last_row = capture.first_row + capture.rows;
     if (!capture.layers && !capture.rows) return;
-    if (capture.first_layer < 0 || capture.layers < 0 || last_layer > config_.encoder_layers ||
-        capture.first_row < 0 || capture.rows < 0 || last_row > capture.queries)
-        throw std::invalid_argument("a forced pass has no such part");
+    fail_if(capture.first_layer < 0 || capture.layers < 0 || last_layer > config_.encoder_layers ||
+                capture.first_row < 0 || capture.rows < 0 || last_row > capture.queries,
+            "a forced pass has no such part");
     if (capture.layers) {
         const Sentence sentence{-1, capture.source, source, masked};
-        std::vector<Span> spans;
-        if (capture.first_layer == 0) {
-            spans.push_back(start_source(pass.slot, sentence, 0));
-        } else if (pass.slot.source >= 0) {
-            spans.push_back({0, capture.source, pass.slot.source, source, masked});
-        } else {
-            throw std::invalid_argument("a forced pass has not begun");
-        }
+        fail_if(capture.first_layer && pass.slot.source < 0, "a forced pass has not begun");
+        const std::vector<Span> spans{
+            capture.first_layer ? Span{0, capture.source, pass.slot.source, source, masked}
+                                : start_source(pass.slot, sentence, 0)};
         reserve_encoder(capture.source, capture.source);
         const bool encoded = last_layer == config_.encoder_layers;
         pool_.run([&](PoolThread& thread) {
@@ -53,8 +48,8 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
             restrict(sources_[pass.slot.source], common, own, count);
     }
     if (capture.rows) {
-        if (pass.slot.source < 0 || pass.slot.length != capture.first_row)
-            throw std::invalid_argument("a forced pass has not begun");
+        fail_if(pass.slot.source < 0 || pass.slot.length != capture.first_row,
+                "a forced pass has not begun");
         clear_step_rows();
         add_step_rows(pass.slot, capture.rows, inputs + capture.first_row, &capture);
         const size_t found = static_cast<size_t>(capture.first_row) * candidates;
@@ -83,8 +78,7 @@ void Engine::swap_rows(ForcedPass& pass) {
 void Engine::capture(const std::vector<const AttentionCapture*>& captures, const int32_t* sources,
                      const int32_t* inputs) {
     const int reserved = config_.slots, count = static_cast<int>(captures.size());
-    if (count < 1 || count > kCaptures)
-        throw std::invalid_argument("a batch of captures is empty or too large");
+    fail_if(count < 1 || count > kCaptures, "a batch of captures is empty or too large");
     const OnExit clear_slots{[&] {
         for (int i = 0; i < count; ++i) clear(slots_[reserved + i]);
     }};
@@ -93,9 +87,9 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
     const int32_t* token = inputs;
     for (int i = 0; i < count; ++i) {
         const AttentionCapture& capture = *captures[i];
-        if (capture.depth != captures[0]->depth || capture.scored || capture.depth < 0 ||
-            capture.depth > config_.decoder_layers)
-            throw std::invalid_argument("the captures of a batch have one depth and no scores");
+        fail_if(capture.depth != captures[0]->depth || capture.scored || capture.depth < 0 ||
+                    capture.depth > config_.decoder_layers,
+                "the captures of a batch have one depth and no scores");
         check_target(capture, token);
         token += capture.queries;
         rows += capture.queries;
@@ -106,8 +100,8 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
             continue;
         }
         const int kept = slots_[reserved + i].source;
-        if (kept < 0 || sources_[kept].length != capture.source)
-            throw std::invalid_argument("the source of a capture was not read");
+        fail_if(kept < 0 || sources_[kept].length != capture.source,
+                "the source of a capture was not read");
     }
     if (sources) prefill_chunk(sentences.data(), sentences.size());
     clear_step_rows();
@@ -123,8 +117,8 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
 }
 
 void Engine::check_target(const AttentionCapture& capture, const int32_t* inputs) const {
-    if (capture.queries < 1 || capture.queries > config_.max_length)
-        throw std::invalid_argument("a target has a length outside the model's");
+    fail_if(capture.queries < 1 || capture.queries > config_.max_length,
+            "a target has a length outside the model's");
     for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
 }
 
@@ -143,11 +137,10 @@ void Engine::copy_cross_values(const Slot& slot, const AttentionCapture& capture
     std::vector<float> keys(size);
     float* value = capture.cross_values;
     for (int layer = 0; layer < config_.decoder_layers; ++layer) {
-        for (int head = 0; head < shape_.heads; ++head, value += size) {
+        for (int head = 0; head < shape_.heads; ++head, value += size)
             if (AttentionCapture::has(capture.value_layers, layer))
                 copy_head(sources_[slot.source].pages, layer, head, capture.source, keys.data(),
                           value);
-        }
     }
 }
 

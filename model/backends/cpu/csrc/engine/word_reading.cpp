@@ -1,7 +1,6 @@
 // Evidence for word alignment: the states after the last encoder layer, and target tokens scored
 // against one source word at a time.
 #include <algorithm>
-#include <stdexcept>
 
 #include "engine/engine.h"
 
@@ -19,8 +18,7 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     const OnExit clear_slots{[&] {
         for (Slot& slot : held) clear(slot);
     }};
-    if (keep && sentences.size() > 2 * kCaptures)
-        throw std::invalid_argument("a batch of captures is empty or too large");
+    fail_if(keep && sentences.size() > 2 * kCaptures, "a batch of captures is empty or too large");
     int total = 0, longest = 0;
     for (const WordSentence& sentence : sentences) {
         check_source(sentence.length, sentence.tokens);
@@ -44,8 +42,8 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
         }
         for (int i = 0; i < sentence.words; ++i) {
             const int first = sentence.bounds[2 * i], last = sentence.bounds[2 * i + 1];
-            if (first < 0 || first >= last || last > sentence.length)
-                throw std::invalid_argument("a word lies outside its sentence");
+            fail_if(first < 0 || first >= last || last > sentence.length,
+                    "a word lies outside its sentence");
             const Sentence word{-1, last - first, sentence.tokens + first, nullptr};
             spans.push_back(start_source(held.emplace_back(), word, firsts[number] + first));
             rows.push_back({static_cast<int>(number), i});
@@ -71,11 +69,10 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
         write_cross(thread, spans, total);
     });
     const size_t d = config_.d_model;
-    for (size_t number = 0; number < sentences.size(); ++number) {
+    for (size_t number = 0; number < sentences.size(); ++number)
         for (int s = 0; s < sentences[number].length; ++s)
             std::copy_n(x_.as<float>() + (firsts[number] + s) * padded_width(d), d,
                         sentences[number].states + s * d);
-    }
     if (!words) return;
     clear_step_rows();
     for (Slot& slot : held) add_step_rows(slot, 1, &start);

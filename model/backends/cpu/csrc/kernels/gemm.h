@@ -1,7 +1,7 @@
 // Matrix product kernels: tiles of a few rows by kTileColumns outputs. int8 sums are exact and
 // float32 sums are in the order of k, so results do not depend on the tile size. gemm_float.cpp has
-// the float32 products, and gemm_avx512.cpp, gemm_avx2.cpp or gemm_neon.cpp those of int8; the
-// others compile to nothing. With AMX gemm_amx.cpp has those of 16 rows and more.
+// the float32 products, gemm_x86.cpp or gemm_neon.cpp those of int8, and gemm_amx.cpp those of 16
+// rows and more with AMX.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,7 @@ using Quantized = int16_t;
 constexpr const char* kIsa = "avx2";
 constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6, kThreadRows = 16;
 #endif
+constexpr int kTileRegisters = kTileColumns / kWidth;  // of a row
 
 #if defined(ATTENTIVE_EMULATED_TILES)
 constexpr const char* kIsa = "emulated amx";
@@ -105,11 +106,11 @@ struct MatrixUnit {};
 #endif
 
 // Stores a row of outputs from its integer sums.
-inline void store_outputs(const IntRegister (&sums)[kTileColumns / kWidth], const Int8Block& block,
+inline void store_outputs(const IntRegister (&sums)[kTileRegisters], const Int8Block& block,
                           float row_scale, float* out) {
     const Register scale = fill_register(row_scale);
 #pragma GCC unroll 4
-    for (int j = 0; j < kTileColumns / kWidth; ++j) {
+    for (int j = 0; j < kTileRegisters; ++j) {
         const Register factor = scale * load_register(block.scales + kWidth * j);
         store_register(out + kWidth * j,
                        fma(to_floats(sums[j]), factor, load_register(block.bias + kWidth * j)));

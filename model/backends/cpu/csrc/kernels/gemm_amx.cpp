@@ -139,11 +139,10 @@ void matrix_int8(const Int8Block& block, const int8_t* ahead, int rows, const Qu
     for (int index = 0; index < count; index += 2) {
         const Product product{
             block, index + 2 >= count ? ahead : nullptr, a, a_stride, row_scales, out, out_stride};
-        if (index + 1 < count) {
+        if (index + 1 < count)
             two_by_two(product, origin(index), origin(index + 1));
-        } else {
+        else
             one_by_four(product, origin(index));
-        }
     }
 }
 

@@ -5,33 +5,32 @@ namespace attentive {
 
 namespace {
 
-constexpr int kColumns = kTileColumns / kWidth;  // registers of a row
-
 template <int R>
 void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, int k,
              const float* bias, float* c, size_t c_stride) {
-    Register acc[R][kColumns];
+    Register acc[R][kTileRegisters];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-        for (int j = 0; j < kColumns; ++j)
+        for (int j = 0; j < kTileRegisters; ++j)
             acc[r][j] = bias ? load_register(bias + kWidth * j) : fill_register(0.0f);
     }
     for (int i = 0; i < k; ++i, b += b_stride) {
-        Register w[kColumns];
+        Register w[kTileRegisters];
 #pragma GCC unroll 4
-        for (int j = 0; j < kColumns; ++j) w[j] = load_register(b + kWidth * j);
+        for (int j = 0; j < kTileRegisters; ++j) w[j] = load_register(b + kWidth * j);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const Register x = fill_register(a[r * a_stride + i]);
 #pragma GCC unroll 4
-            for (int j = 0; j < kColumns; ++j) acc[r][j] = fma(x, w[j], acc[r][j]);
+            for (int j = 0; j < kTileRegisters; ++j) acc[r][j] = fma(x, w[j], acc[r][j]);
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-        for (int j = 0; j < kColumns; ++j) store_register(c + r * c_stride + kWidth * j, acc[r][j]);
+        for (int j = 0; j < kTileRegisters; ++j)
+            store_register(c + r * c_stride + kWidth * j, acc[r][j]);
     }
 }
 

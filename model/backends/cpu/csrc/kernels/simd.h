@@ -4,8 +4,8 @@
 // neighbours nor on the processor.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <utility>
 
@@ -30,70 +30,63 @@ inline Floats load(const T* p) {
 inline void store(float* p, Floats v) { store_register(p, v); }
 #else
 // The results of operation(i) for each register i.
-template <typename Lanes, typename Operation>
+template <typename Lanes = Floats, typename Operation>
 inline Lanes registers(Operation&& operation) {
     return [&]<int... I>(std::integer_sequence<int, I...>) {
         return Lanes{{operation(I)...}};
     }(std::make_integer_sequence<int, kParts>());
 }
+// The results of an operation on the registers of its operands.
+template <typename Lanes = Floats, typename Operation, typename... Operands>
+inline Lanes each(Operation operation, Operands... v) {
+    return registers<Lanes>([&](int i) { return operation(v.part[i]...); });
+}
 
-inline Floats operator+(Floats a, Floats b) {
-    return registers<Floats>([&](int i) { return a.part[i] + b.part[i]; });
+inline Floats operator+(Floats a, Floats b) { return each(std::plus(), a, b); }
+inline Floats operator-(Floats a, Floats b) { return each(std::minus(), a, b); }
+inline Floats operator*(Floats a, Floats b) { return each(std::multiplies(), a, b); }
+inline Floats operator/(Floats a, Floats b) { return each(std::divides(), a, b); }
+// b if both are equal or one is NaN
+inline Floats max(Floats a, Floats b) {
+    return each([](auto... v) { return max(v...); }, a, b);
 }
-inline Floats operator-(Floats a, Floats b) {
-    return registers<Floats>([&](int i) { return a.part[i] - b.part[i]; });
+inline Floats abs(Floats v) {
+    return each([](auto x) { return abs(x); }, v);
 }
-inline Floats operator*(Floats a, Floats b) {
-    return registers<Floats>([&](int i) { return a.part[i] * b.part[i]; });
+inline Floats round(Floats v) {
+    return each([](auto x) { return round(x); }, v);
+}  // half to even
+inline Floats fma(Floats a, Floats b, Floats c) {  // a b + c
+    return each([](auto... v) { return fma(v...); }, a, b, c);
 }
-inline Floats operator/(Floats a, Floats b) {
-    return registers<Floats>([&](int i) { return a.part[i] / b.part[i]; });
+inline Floats where_negative(Floats x, Floats yes, Floats no) {
+    return each([](auto... v) { return where_negative(v...); }, x, yes, no);
 }
+// NaN and values out of range become -2^31.
+inline Ints to_ints(Floats v) {
+    return each<Ints>([](auto x) { return to_ints(x); }, v);
+}
+inline Ints clamp(Ints v, int low, int high) {
+    return each<Ints>([=](auto x) { return clamp(x, low, high); }, v);
+}
+inline Ints plus(Ints v, int y) {
+    return each<Ints>([=](auto x) { return plus(x, y); }, v);
+}
+
 inline Floats fill(float x) {
-    return registers<Floats>([&](int) { return fill_register(x); });
+    return registers([=](int) { return fill_register(x); });
 }
 template <typename T>  // float, or int8_t or int32_t, which are converted
 inline Floats load(const T* p) {
-    return registers<Floats>([&](int i) { return load_register(p + i * kWidth); });
-}
-inline Floats fma(Floats a, Floats b, Floats c) {  // a b + c
-    return registers<Floats>([&](int i) { return fma(a.part[i], b.part[i], c.part[i]); });
-}
-inline Floats fnma(Floats a, Floats b, Floats c) {  // c - a b
-    return registers<Floats>([&](int i) { return fnma(a.part[i], b.part[i], c.part[i]); });
-}
-inline Floats max(Floats a, Floats b) {  // b if both are equal or one is NaN
-    return registers<Floats>([&](int i) { return max(a.part[i], b.part[i]); });
-}
-inline Floats min(Floats a, Floats b) {
-    return registers<Floats>([&](int i) { return min(a.part[i], b.part[i]); });
-}
-inline Floats abs(Floats v) {
-    return registers<Floats>([&](int i) { return abs(v.part[i]); });
-}
-inline Floats round(Floats v) {  // half to even
-    return registers<Floats>([&](int i) { return round(v.part[i]); });
-}
-inline Floats where_negative(Floats x, Floats yes, Floats no) {
-    return registers<Floats>(
-        [&](int i) { return where_negative(x.part[i], yes.part[i], no.part[i]); });
-}
-// The first `count` lanes (0 to 16) of v, the others from `rest`.
-inline Floats keep_first(int count, Floats v, Floats rest) {
-    return registers<Floats>(
-        [&](int i) { return keep_first(count - i * kWidth, v.part[i], rest.part[i]); });
-}
-inline Ints to_ints(Floats v) {  // NaN and values out of range become -2^31
-    return registers<Ints>([&](int i) { return to_ints(v.part[i]); });
-}
-inline Ints clamp(Ints v, int low, int high) {
-    return registers<Ints>([&](int i) { return clamp(v.part[i], low, high); });
-}
-inline Ints plus(Ints v, int x) {
-    return registers<Ints>([&](int i) { return plus(v.part[i], x); });
+    return registers([=](int i) { return load_register(p + i * kWidth); });
 }
 inline void store(float* p, Floats v) {
     for (int i = 0; i < kParts; ++i) store_register(p + i * kWidth, v.part[i]);
+}
+// The first `count` lanes (0 to 16) of v, the others from `rest`.
+inline Floats keep_first(int count, Floats v, Floats rest) {
+    return registers(
+        [&](int i) { return keep_first(count - i * kWidth, v.part[i], rest.part[i]); });
 }
 
 // Of registers 0 and 2, 1 and 3, then of 0 and 1.
@@ -115,8 +108,8 @@ inline float largest(Floats v) {
 [[gnu::always_inline]] inline Floats exponential(Floats x) {
     x = max(x, fill(-104.0f));
     const Floats n = round(x * fill(1.44269504f));
-    Floats r = fnma(n, fill(0.693359375f), x);
-    r = fnma(n, fill(-2.12194440e-4f), r);
+    Floats r = fma(n, fill(-0.693359375f), x);
+    r = fma(n, fill(2.12194440e-4f), r);
     Floats p = fill(1.0f / 720.0f);
     for (const float coefficient : {1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f})
         p = fma(p, r, fill(coefficient));

@@ -26,9 +26,7 @@ inline __m256 load_register(const int32_t* p) {
 }
 inline void store_register(float* p, __m256 v) { _mm256_storeu_ps(p, v); }
 inline __m256 fma(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
-inline __m256 fnma(__m256 a, __m256 b, __m256 c) { return _mm256_fnmadd_ps(a, b, c); }
 inline __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-inline __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
 inline __m256 abs(__m256 v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
 inline __m256 round(__m256 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -67,7 +65,7 @@ inline __m256 scale_in_two_steps(__m256 p, __m256 n) {
     return p * two_to_the(half) * two_to_the(_mm256_sub_epi32(power, half));
 }
 inline Floats scale_by_power(Floats p, Floats n) {
-    const __m256 least = min(n.part[0], n.part[1]), limit = _mm256_set1_ps(-125.0f);
+    const __m256 least = _mm256_min_ps(n.part[0], n.part[1]), limit = _mm256_set1_ps(-125.0f);
     if (_mm256_movemask_ps(_mm256_cmp_ps(least, limit, _CMP_LT_OQ))) [[unlikely]]
         return {scale_in_two_steps(p.part[0], n.part[0]), scale_in_two_steps(p.part[1], n.part[1])};
     const auto scaled = [](__m256 x, __m256 power) {  // adds to the exponent: the result is normal

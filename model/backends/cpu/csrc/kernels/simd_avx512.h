@@ -20,9 +20,7 @@ inline __m512 load_register(const int8_t* p) {
 inline __m512 load_register(const int32_t* p) { return to_floats(_mm512_loadu_si512(p)); }
 inline void store_register(float* p, __m512 v) { _mm512_storeu_ps(p, v); }
 inline __m512 fma(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
-inline __m512 fnma(__m512 a, __m512 b, __m512 c) { return _mm512_fnmadd_ps(a, b, c); }
 inline __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
-inline __m512 min(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
 inline __m512 abs(__m512 v) { return _mm512_abs_ps(v); }
 inline __m512 round(__m512 v) { return _mm512_roundscale_ps(v, 0); }
 inline Floats scale_by_power(Floats p, Floats n) {  // p * 2^n

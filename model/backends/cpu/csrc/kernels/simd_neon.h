@@ -30,9 +30,7 @@ inline Floats load(const int8_t* p) {
 }
 inline void store_register(float* p, float32x4_t v) { vst1q_f32(p, v); }
 inline float32x4_t fma(float32x4_t x, float32x4_t y, float32x4_t z) { return vfmaq_f32(z, x, y); }
-inline float32x4_t fnma(float32x4_t x, float32x4_t y, float32x4_t z) { return vfmsq_f32(z, x, y); }
 inline float32x4_t max(float32x4_t x, float32x4_t y) { return vbslq_f32(vcgtq_f32(x, y), x, y); }
-inline float32x4_t min(float32x4_t x, float32x4_t y) { return vbslq_f32(vcltq_f32(x, y), x, y); }
 inline float32x4_t abs(float32x4_t v) { return vabsq_f32(v); }
 inline float32x4_t round(float32x4_t v) { return vrndnq_f32(v); }
 inline float32x4_t where_negative(float32x4_t x, float32x4_t yes, float32x4_t no) {

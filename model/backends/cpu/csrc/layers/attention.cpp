@@ -68,9 +68,8 @@ template <typename E, int D, int C>
 void weighted_values(const char* const* pages, size_t offset, int length, const float* weights,
                      float share, int first, float* context) {
     Floats sums[2][C / kLanes];
-    for (auto& half : sums) {
+    for (auto& half : sums)
         for (Floats& part : half) part = fill(0.0f);
-    }
     for (int begin = 0; begin < length; begin += kPage) {
         const E* values =
             reinterpret_cast<const E*>(pages[begin / kPage] + offset) + kPage * D + first;
@@ -130,38 +129,29 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
         store(scores + first, weight);
     }
     const float share = 1.0f / sum(total);
-    if constexpr (Captured) {
+    if constexpr (Captured)
         for (int p = 0; p < length; ++p) weights[p] *= share;
-    }
-    for (int first = 0; first < D; first += kColumns) {
+    for (int first = 0; first < D; first += kColumns)
         weighted_values<E, D, kColumns>(pages, offset, length, scores, share, first, context);
-    }
 }
 
 // Prefetches the keys and values of a head while the previous head is computed. They are read once
 // a step and are not cached.
 void fetch_head(const char* const* pages, int count, size_t offset, size_t bytes) {
-    for (int page = 0; page < count; ++page) {
+    for (int page = 0; page < count; ++page)
         for (size_t line = 0; line < bytes; line += 64)
             __builtin_prefetch(pages[page] + offset + line);
-    }
 }
 
 template <typename E, bool Captured>
 decltype(&attend_head<E, 64, Captured>) head_kernel(int dim) {
     switch (dim) {
-        case 16:
-            return attend_head<E, 16, Captured>;
-        case 32:
-            return attend_head<E, 32, Captured>;
-        case 48:
-            return attend_head<E, 48, Captured>;
-        case 64:
-            return attend_head<E, 64, Captured>;
-        case 96:
-            return attend_head<E, 96, Captured>;
-        default:
-            return attend_head<E, 128, Captured>;
+        case 16: return attend_head<E, 16, Captured>;
+        case 32: return attend_head<E, 32, Captured>;
+        case 48: return attend_head<E, 48, Captured>;
+        case 64: return attend_head<E, 64, Captured>;
+        case 96: return attend_head<E, 96, Captured>;
+        default: return attend_head<E, 128, Captured>;
     }
 }
 
@@ -194,11 +184,10 @@ void softmax_rows(float* scores, int rows, int length, int padded, float factor)
 
 void write_position(const AttentionShape& shape, const PageLayout& layout, char* layer,
                     int position, const float* key, const float* value) {
-    if (shape.precision == Precision::Int8) {
+    if (shape.precision == Precision::Int8)
         write_heads<int8_t>(shape, layout, layer, position, key, value);
-    } else {
+    else
         write_heads<float>(shape, layout, layer, position, key, value);
-    }
 }
 
 void read_position(const AttentionShape& shape, const PageLayout& layout, const char* layer,

@@ -89,11 +89,10 @@ Linear::Linear(Precision precision, const float* weight, const float* ranges, co
       depth_(precision == Precision::Int8 ? (in + kDepthStep - 1) / kDepthStep * kDepthStep : in) {
     allocate(&arena);
     if (bias) std::memcpy(bias_.as<float>(), bias, out * sizeof(float));
-    if (precision == Precision::Int8) {
+    if (precision == Precision::Int8)
         pack_int8(weight, ranges);
-    } else {
+    else
         pack_float(weight);
-    }
 }
 
 Linear::Linear(const Linear& all, const int32_t* chosen, int count, Arena* arena)
@@ -232,10 +231,9 @@ void Linear::row(int index, float* values) const {
     }
     const int8_t* source = weights_.as<int8_t>() + place(index, kDepthGroup);
     const float scale = scales_.as<float>()[index];
-    for (int k = 0; k < in_; k += kDepthGroup) {
+    for (int k = 0; k < in_; k += kDepthGroup)
         for (int i = 0; i < kDepthGroup; ++i)
             values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
-    }
 }
 
 void multiply_panel(const float* a, size_t a_stride, const float* b, size_t b_stride, int k,

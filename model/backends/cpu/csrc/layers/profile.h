@@ -2,13 +2,11 @@
 // ATTENTIVE_PROFILE (`benchmarks.engine --profile`). In all others Timed is empty.
 #pragma once
 
-#if defined(ATTENTIVE_PROFILE)
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <utility>
-#endif
 
 namespace attentive {
 

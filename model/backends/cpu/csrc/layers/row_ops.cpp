@@ -1,7 +1,6 @@
 #include "layers/row_ops.h"
 
 #include <cmath>
-#include <initializer_list>
 
 #include "kernels/simd.h"
 
@@ -11,7 +10,7 @@ namespace {
 
 Floats sigmoid(Floats x) {
     const Floats one = fill(1.0f);
-    return one / (one + exponential(min(fill(0.0f) - x, fill(80.0f))));
+    return one / (one + exponential(fill(0.0f) - max(x, fill(-80.0f))));
 }
 
 // x / 2 * (1 + erf(x / sqrt 2)); erf after Abramowitz and Stegun 7.1.26, absolute error 1.5e-7.
@@ -60,15 +59,9 @@ void activate(Activation activation, float* x, int n) {
     for (int i = 0; i < n; i += kLanes) {
         Floats v = load(x + i);
         switch (activation) {
-            case Activation::Relu:
-                v = max(v, fill(0.0f));
-                break;
-            case Activation::Swish:
-                v = v * sigmoid(v);
-                break;
-            case Activation::Gelu:
-                v = gelu(v);
-                break;
+            case Activation::Relu: v = max(v, fill(0.0f)); break;
+            case Activation::Swish: v = v * sigmoid(v); break;
+            case Activation::Gelu: v = gelu(v); break;
         }
         store(x + i, v);
     }

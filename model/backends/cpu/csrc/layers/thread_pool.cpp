@@ -72,10 +72,9 @@ ThreadPool::~ThreadPool() {
 
 bool ThreadPool::enter() {
     int inside = gate_.value.load(std::memory_order_relaxed);
-    while (inside >= 0) {
+    while (inside >= 0)
         if (gate_.value.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire))
             return true;
-    }
     return false;
 }
 
@@ -101,11 +100,10 @@ ThreadPool::Phase& ThreadPool::phase(int index) {
     Phase* phases = block.load(std::memory_order_acquire);
     if (!phases) {
         Phase* allocated = new Phase[kBlock];
-        if (block.compare_exchange_strong(phases, allocated, std::memory_order_acq_rel)) {
+        if (block.compare_exchange_strong(phases, allocated, std::memory_order_acq_rel))
             phases = allocated;
-        } else {  // another thread was first
+        else  // another thread was first
             delete[] allocated;
-        }
     }
     return phases[index % kBlock];
 }

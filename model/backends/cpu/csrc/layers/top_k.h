@@ -23,7 +23,7 @@ class TopK {
     void restrict(int row, int first_panel, const int32_t* allowed, int count);
 
     // Adds the logits (rows, 64) of a panel of the rows [first, last); `thread` is the calling
-    // thread. Tokens past the vocabulary are ignored. Overwrites logits.
+    // thread. Overwrites the logits past the vocabulary or the allowed tokens.
     void add_panel(int thread, int first, int last, int panel, float* logits);
 
     int candidates() const { return candidates_; }

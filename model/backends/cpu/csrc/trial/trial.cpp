@@ -9,10 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
 
 #include "layers/linear.h"
 
@@ -87,9 +85,8 @@ float expected(const Case& made, Precision precision, int row, int n) {
 }
 
 void multiply(const Linear& linear, const Rows& rows, int count, float* out) {
-    for (int panel = 0; panel < linear.panels(); ++panel) {
+    for (int panel = 0; panel < linear.panels(); ++panel)
         linear.panel(rows, panel, panel + 1, 0, count, out + panel * kPanel, kOut);
-    }
 }
 
 bool equal(const Case& made, Precision precision, const Linear& linear, const Rows& rows) {
