@@ -41,11 +41,16 @@ SYMBOLS: Final = (
 """All of them, in the order of their ids."""
 
 # German pronouns of formal address differ from "she" and "they" only by their capital letter. At
-# the beginning of a sentence every word has one, so pronouns there are not counted.
+# the beginning of a sentence every word has one, so pronouns there are not counted. A French word
+# in -ez with a capital letter may be a name.
 _FORMAL_GERMAN = r"(?<![.!?:;…\"„“»«›‹'(-])(?<!^)[ ](?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
 _FORMAL = {
     "de": re.compile(_FORMAL_GERMAN),
-    "fr": re.compile(r"\b(?:vous|votre|vos)\b", re.IGNORECASE),
+    "fr": re.compile(
+        r"\b(?:vous|votre|vos|faites|dites)\b"
+        r"|(?:^\W*|\b(?-i:(?=[a-z])))(?!(?:ch|ass)ez\b)[^\W\d_]{2,}ez\b",
+        re.IGNORECASE,
+    ),
     "es": re.compile(r"\b(?:usted(?:es)?|[uv]ds?\.)", re.IGNORECASE),
 }
 _INFORMAL = {
@@ -59,16 +64,20 @@ ADDRESS_LANGUAGES: Final = tuple(_FORMAL)
 """Languages whose form of address is detected."""
 
 
-def form_of_address(text: str, language: str) -> str | None:
-    """Returns FORMAL or INFORMAL by the pronouns of a text (du or Sie, tu or vous, tú or usted).
-    Returns None for languages other than German, French and Spanish, and for texts with pronouns of
-    neither or of both forms."""
+def forms_of_address(text: str, language: str) -> frozenset[str]:
+    """Returns FORMAL and INFORMAL, as far as words of a text show them (du or Sie, tu or vous, tú
+    or usted). Languages other than German, French and Spanish show none."""
     language = language.partition("-")[0]
-    if language not in _FORMAL:
-        return None
-    formal, informal = (
-        patterns[language].search(text) is not None for patterns in (_FORMAL, _INFORMAL)
+    return frozenset(
+        [
+            form
+            for form, patterns in ((FORMAL, _FORMAL), (INFORMAL, _INFORMAL))
+            if language in patterns and patterns[language].search(text)
+        ]
     )
-    if formal == informal:
-        return None
-    return FORMAL if formal else INFORMAL
+
+
+def form_of_address(text: str, language: str) -> str | None:
+    """Returns FORMAL or INFORMAL if a text shows this form only (`forms_of_address`)."""
+    forms = forms_of_address(text, language)
+    return min(forms) if len(forms) == 1 else None

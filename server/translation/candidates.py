@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from model.search.options import DecodingOptions
-from model.symbols import form_of_address
+from model.symbols import forms_of_address
 from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest
 from server.text.characters import NO_SPACES, WORD
@@ -199,7 +199,7 @@ async def address(context: SentenceContext, draft: Draft) -> Draft:
     """Searches a wider beam for a translation that addresses its reader in the form that the leg's
     symbol requests."""
     leg, options = context.leg, context.request.options
-    if form_of_address(draft.text, leg.target) in (None, leg.symbol):
+    if forms_of_address(draft.text, leg.target) <= {leg.symbol}:
         return draft
     wider = leg.decoding_options(
         replace(options, beam_size=ADDRESS_BEAM, hypotheses=ADDRESS_BEAM, rerank=False)
@@ -211,7 +211,7 @@ async def address(context: SentenceContext, draft: Draft) -> Draft:
     lowest = answer.hypotheses[0].score - ADDRESS_MARGIN
     for best in [each for each in answer.hypotheses if each.score >= lowest]:
         text = leg.model.tokenizer.decode(best.tokens)
-        if form_of_address(text, leg.target) == leg.symbol:
+        if forms_of_address(text, leg.target) == {leg.symbol}:
             others = [each for each in draft.answer.hypotheses if each.tokens != best.tokens]
             hypotheses = (best, *others)[: options.hypotheses]
             return Draft(draft.segment, replace(answer, hypotheses=hypotheses), text)

@@ -5,6 +5,7 @@ source."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,8 @@ from server.translation.spelling import half_edits, mark_edits
 
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
+_FIRST = re.compile(r"[^\w'’]*([^\W\d_][^\W_]*)")
+_AMOUNT = frozenset("€£¥$%°")
 _MARKS, _REPEATED = ",;:", frozenset("…!?")
 
 
@@ -52,8 +55,10 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
         return await _copied(context, draft)
     others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
     reading, texts = segment.reading, [draft.text, *others]
+    write = str.upper if reading.capitals else str
     if not segment.tagged.codes and reading.is_complete(draft.text):
-        draft.finished = tuple([Finished(segment.tagged, _cased(segment, text)) for text in texts])
+        written = [write(_cased(segment, text)) for text in texts]
+        draft.finished = tuple([Finished(segment.tagged, text) for text in written])
         return draft
     tagged = await _with_messages(context, segment)
     links: Sequence[Link] = ()
@@ -62,9 +67,8 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     finished = []
     conjunction = CONJUNCTIONS.get(primary_subtag(context.leg.target), "and")
     for text in texts:
-        written = with_capital_first_letter(text) if segment.small_first else text
-        write = str.upper if reading.capitals else str
-        finished.append(finish(tagged, reading, written, links, write, conjunction))
+        cased = _cased(segment, text)
+        finished.append(finish(tagged, reading, cased, links, write, conjunction))
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
     restored = finished[0].restored or len(words) > len(reading.stand_ins)
@@ -128,10 +132,13 @@ def _with_message(code: Code, message: Tagged) -> Code:
 
 
 def _cased(segment: Segment, text: str) -> str:
-    """Returns a translation with the capitals of its source."""
-    if segment.reading.capitals:
-        return text.upper()
-    return with_capital_first_letter(text) if segment.small_first else text
+    """Returns a translation with a capital first letter if its source has one and it has none."""
+    is_capital = segment.small_first
+    if not is_capital and text.islower() and not segment.continues:
+        start, end = _FIRST.match(segment.read), _FIRST.match(text)
+        if start and end and start[1][0].isupper():
+            is_capital = end[1] not in segment.text.split()  # a name: npm
+    return with_capital_first_letter(text) if is_capital else text
 
 
 def with_capital_first_letter(text: str) -> str:
@@ -225,7 +232,7 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is,
-    but for the separators of one that has no words."""
+    but for the separators of an amount or of one that has no words."""
     leg, source, everything = (
         context.leg,
         draft.segment.tagged.bare,
@@ -240,7 +247,8 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
         draft = replace(draft, finished=tuple(finished))
     targets = before = draft.targets
     if may_hold(source) or not source.isascii():
-        if not draft.copied or (everything and not draft.flags):
+        is_amount = not draft.flags and (everything or not _AMOUNT.isdisjoint(source))
+        if not draft.copied or is_amount:
             targets = tuple(
                 [with_formats(source, each, leg.source, leg.target, everything) for each in targets]
             )

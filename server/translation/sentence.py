@@ -16,7 +16,6 @@ from server.text.tagged import MASKED
 from server.translation import candidates, checks, finish, terms
 from server.translation.catalog import wider_beam
 from server.translation.context import Draft, Form, SentenceContext
-from server.translation.terms import FORCED
 from server.translation.types import FAULTS, TranslationRequest
 
 _NGRAM = 3
@@ -54,8 +53,8 @@ def _declared(
     if address:
         forms["address"] = candidates.ADDRESS_BEAM
     if terms:  # also in the bare form
-        forms["terms"] = 3 * ((FORCED + 1) * whole + 1)
-        forms["links"] += 3 * (FORCED + 1)
+        forms["terms"] = 3 * (2 * whole + 1)
+        forms["links"] += 3
     if retry:
         wider = _declared(
             retry_options(options), retry_options(best), hypotheses, terms, address, False, False

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from server.text.characters import LETTERS
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 from server.text.protection.inflection import dictionary_forms, may_end
-from server.text.segmentation import Span
+from server.text.segmentation import Span, blanked
 
 Edit = tuple[int, int, str]
 """The part [start, end) of a text, and what is written instead."""
@@ -22,6 +22,9 @@ _ARTICLE = re.compile(
     r"(?<!\w)(?:(the|an?)|(d(?:er|ie|as|e[mns])|eine?[mnrs]?)|(l'|l[aeo]s?|el|un[aeo]?s?|des|du))(?:\s+|(?<='))",
     re.I,
 )
+_END = re.compile(r"[.!?…]+(?=[\s,;]|$)")
+_LEFT = 0.7
+"""Least share of the other words that forcing terms leaves."""
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
@@ -54,6 +57,21 @@ def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: s
             result.add(target)
             translation = f"{translation[: place[0]]}\0{translation[place[1] :]}"
     return result
+
+
+def is_damaged(terms: Sequence[TermMatch], source: str, before: str, after: str) -> bool:
+    """Returns whether a translation with forced terms goes on after its end, lost other words of
+    the one `before`, or has words of a term in its source's language."""
+    other = blanked(after, [(term.start, term.end) for term in _occurrences(terms, after)])
+    rest = blanked(source, [(term.start, term.end) for term in terms])
+    words, lost, kept = [
+        [word.casefold() for word in _WORD.findall(text)]
+        for text in (other, " ".join([term.entry.source for term in terms]), rest + before)
+    ]
+    least = _LEFT * (len(_WORD.findall(before)) - len(lost))
+    ends = [len(_END.findall(text)) for text in (before, other)]
+    left = {word for word in lost if len(word) > 2}.difference(kept)
+    return ends[1] > ends[0] or len(words) < least or not left.isdisjoint(words)
 
 
 def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> list[Edit]:

@@ -205,6 +205,10 @@ class Builder:
         if self._is_full or name not in ATOMS | INLINE | self._ignored:
             self.code(raw, splits=True, kind=name)
             return
+        self.whole(raw, name)
+
+    def whole(self, raw: str, name: str) -> None:
+        """Adds an element that moves whole."""
         text = " ".join(html.unescape(TAGS.sub("", RUBY_TEXT.sub("", raw))).split())
         is_word = name not in PICTURES and 0 < len(text) <= LONGEST_NAME
         self.code(raw, kind=name, equiv=text if is_word else "", word="name" if is_word else "")

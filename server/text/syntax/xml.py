@@ -49,8 +49,8 @@ class Rules:
 @dataclass(slots=True, eq=False)
 class Token:
     """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without
-    content, or `other`. The `partner` of a tag is the other tag of its element. One that `splits`
-    separates sentences."""
+    content, `whole` for one that is not translated, or `other`. The `partner` of a tag is the other
+    tag of its element. One that `splits` separates sentences."""
 
     kind: str
     raw: str
@@ -101,21 +101,18 @@ def tokens(document: str) -> list[Token]:
 
 
 def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
-    end, skipped = None, []
+    end, ignored, skipped = None, None, []
     for token, after in pairwise([*tokens, Token("text", "")]):
         if end is None and token.kind == "start" and token.partner is not None:
-            ignored = (
-                token.name.lower() in rules.ignored
-                or token.local in CODE
-                or NOT_TRANSLATED.search(token.raw)
-            )
+            ignored = token.name.lower() in rules.ignored or NOT_TRANSLATED.search(token.raw)
+            ignored = ignored or token.local in CODE
             end = token.partner if ignored or after is token.partner else None
         if end is None:
             yield token
             continue
         skipped.append(token.raw)
         if token is end:
-            yield Token("empty", "".join(skipped), token.name)
+            yield Token("whole" if ignored else "empty", "".join(skipped), token.name)
             end, skipped = None, []
 
 
@@ -227,6 +224,8 @@ class _Builder(Builder):
                     self.text(html.unescape(part) if number % 2 else part, part)
         elif token.kind == "cdata":
             self._section(token.raw[len(CDATA) : -len(CDATA_END)])
+        elif token.kind == "whole" and not token.splits and token.local not in CODE:
+            self.whole(token.raw, token.local)
         elif token.partner is None or token.splits:
             self.code(token.raw, splits=token.splits, kind=token.local)
         elif token.kind == "start":

@@ -350,6 +350,21 @@ def test_a_sign_between_words_is_read_as_and(language: str, tokenizer: Tokenizer
             assert lacking.text.count("&") == count
 
 
+def test_a_sign_and_beside_quotes_or_a_key(tokenizer: Tokenizer) -> None:
+    """Between words in quotes or brackets it is read as "and"; the & of an access key is a code
+    before its word, which is translated."""
+    chance = random.Random(SEED)
+    for _ in range(100):
+        first, second = identifiers(chance, 2, 3, 9)
+        for one, other in permutations((first, f'"{second}"', f"({first})", f"“{second}!”"), 2):
+            tagged = with_unwritable(Tagged(f"read {one} & {other} now"), tokenizer, readable)
+            assert f"{one} and {other}" in read(tagged, (), tokenizer, "en").text
+        for text in (f"{first} &{second}", f"&{first} {second}", f"{first} &{second.title()}..."):
+            tagged = with_unwritable(Tagged(text), tokenizer, readable)
+            assert [code.equiv for code in tagged.codes] == ["&"]
+            assert read(tagged, (), tokenizer, "en").text == text.replace("&", "")
+
+
 def test_arrows_and_quotes_of_angles(tokenizer: Tokenizer) -> None:
     for first, second in permutations(("Next page", "Previous", "Home"), 2):
         for text in (

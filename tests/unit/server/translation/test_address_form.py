@@ -13,6 +13,7 @@ from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, fake_mod
 from tests.support.engine.translating import translated
 
 FORMAL, INFORMAL, NONE = "Wo wohnen Sie?", "Wo wohnst du?", "Wo wohnt man?"
+BOTH = "Wo wohnen Sie mit deinem Hund?"
 
 
 class Listed(FakeEngine):
@@ -40,7 +41,11 @@ class Listed(FakeEngine):
         ("<informal>", (NONE, INFORMAL), NONE, 1),  # addresses nobody
         ("<informal>", (FORMAL, NONE), FORMAL, 2),
         ("<informal>", (FORMAL, NONE, NONE + "x", INFORMAL), FORMAL, 2),  # too unlikely
+        ("<informal>", (BOTH, FORMAL, INFORMAL), INFORMAL, 2),
+        ("<formal>", (BOTH, NONE, FORMAL), FORMAL, 2),
+        ("<formal>", (BOTH, NONE), BOTH, 2),
         (None, (FORMAL, INFORMAL), FORMAL, 1),
+        (None, (BOTH, FORMAL), BOTH, 1),
     ],
 )
 def test_the_likeliest_translation_with_the_requested_form_is_chosen(

@@ -83,7 +83,7 @@ def test_other_texts_are_read_once(text):
         ({"Next": ("Next", UNSURE), "next": ("weiter", UNSURE + 0.15)}, ("Weiter", "next"), 2),
         (
             {"Next": ("naechstes", UNSURE), "next": ("weiter", UNSURE + 0.15)},
-            ("naechstes", "Next"),
+            ("Naechstes", "Next"),
             2,
         ),
         ({"Next": ("naechstes", UNSURE), "next": ("weiter", UNSURE + 0.25)}, ("Weiter", "next"), 2),

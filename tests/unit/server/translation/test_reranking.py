@@ -52,7 +52,7 @@ class TwoWays(FakeEngine):
 def translate(
     engine: FakeEngine,
     catalog: ModelCatalog | None = None,
-    text: str = "Das Haus",
+    text: str = "das Haus",
     on_flag: OnFlag = "mark",
     **options: Any,
 ) -> Translation:
@@ -77,7 +77,7 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
     )
     assert hypotheses(translation) == [("house", pytest.approx(-1.1 - WEIGHT * 2.0))]
     assert sorted(engine.scored) == [
-        (TAGS["de"], one, "Das Haus") for one in ("home", "house", "hut")
+        (TAGS["de"], one, "das Haus") for one in ("home", "house", "hut")
     ]
 
 
@@ -85,7 +85,7 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
 def test_reranked_sentences_are_counted_by_what_came_first(backward, first):
     engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": backward})
     options = DecodingOptions(beam_size=4, rerank=True)
-    _, metrics = measured(engine, "Das Haus", "de", "en", options=options)
+    _, metrics = measured(engine, "das Haus", "de", "en", options=options)
     assert f'attentive_sentences_reranked_total{{first="{first}"}} 1.0' in metrics
 
 
@@ -100,7 +100,7 @@ def test_masked_heads_are_switched_off_in_both_directions():
 def test_metrics_count_the_translation_and_not_the_scores():
     engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
     _, metrics = measured(
-        engine, "Das Haus", "de", "en", options=DecodingOptions(beam_size=4, rerank=True)
+        engine, "das Haus", "de", "en", options=DecodingOptions(beam_size=4, rerank=True)
     )
     assert len(engine.scored) == 2
     assert 'attentive_request_success_total{finish_reason="stop"} 1.0' in metrics

@@ -14,11 +14,27 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from server.text.syntax.xml import Rules, mark_outline, tokens
+from server.text.syntax import html
+from server.text.syntax.xml import Rules, mark_outline, scan, tokens
 
 CORPUS = (Path(__file__).parent / "xml_corpus.txt").read_text(encoding="utf-8").split("\n%%%\n")
 PROLOGUE = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)
 LANGUAGES = (("EN", "DE"), ("EN", "FR"), ("DE", "EN-GB"))
+
+
+def test_an_element_that_is_not_translated_is_read_as_a_word(client):
+    for name in ("x", "ns:ref", "keep"):
+        element = f"<{name} id='1'>a &amp; <i>b</i></{name}>"
+        for syntax in ("xml", "html"):
+            for text in ("found in {}.", "the {} was", "Hello, {}!", "see {}"):
+                rules, document = Rules(ignored=frozenset({name})), text.format(element)
+                tagged = (
+                    scan(document, rules)
+                    if syntax == "xml"
+                    else html.scan(document, "en", rules.ignored)
+                )
+                assert [code.equiv for code in tagged.codes if code.word] == ["a & b"]
+                assert tagged.write() == document
 
 
 def translated(client, text, source="EN", target="DE", **fields):
@@ -55,7 +71,9 @@ def described(node):
 def words(node):
     """Returns how often each letter and digit occurs in an element."""
     return Counter(
-        re.findall(r"[^\W_]", node.xpath("string()") if isinstance(node.tag, str) else "")
+        re.findall(
+            r"[^\W_]", node.xpath("string()").casefold() if isinstance(node.tag, str) else ""
+        )
     )
 
 

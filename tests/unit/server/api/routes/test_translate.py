@@ -316,10 +316,10 @@ def test_the_request_or_the_server_chooses_reranking(serve, server, asked, route
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")]
+    ("value", "text"), [("mark", "owt"), ("source", "one two"), ("SOURCE", "one two")]
 )
 def test_on_flag(client, value, text):
-    assert ask(client, q="One two", max_length=3, on_flag=value).json()["translatedText"] == text
+    assert ask(client, q="one two", max_length=3, on_flag=value).json()["translatedText"] == text
 
 
 TEXT = "First one. Second one! Third?"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import unicodedata
 
 import pytest
 
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.protection.inflection import dictionary_forms
-from server.text.protection.terms import case_edits, doubled_edits, form, inflected_place, lacking
+from server.text.protection.terms import (
+    case_edits,
+    doubled_edits,
+    form,
+    inflected_place,
+    is_damaged,
+    lacking,
+)
 
 
 def found(text: str, *terms: str, **options) -> list[str]:
@@ -222,3 +230,25 @@ def test_a_term_within_another_counts_once():
 )
 def test_an_inflection_has_the_endings_of_the_language(language, target, translation, present):
     assert (lacking(terms("a", {"a": target}, exact=False), translation, language) == []) is present
+
+
+def test_what_forced_terms_damage() -> None:
+    """A sentence that is whole but for its terms is not damaged. One that goes on after its end,
+    lost half of its other words or repeats a term as the source writes it is."""
+    chance = random.Random(50)
+    for _ in range(300):
+        words = [
+            "".join(chance.choices("bdfgklmnprstw", k=chance.randint(4, 9))) for _ in range(16)
+        ]
+        names, targets, (*before, left) = words[:2], words[2:5], words[5:]
+        entries = [Entry(names[0], f"{targets[0]} {targets[1]}."), Entry(names[1], targets[2])]
+        source = f"{before[0]} {names[0]} {before[1]} {names[1]} {' '.join(before[2:])}."
+        terms = TermIndex(entries).find(source)
+        first = " ".join(before).capitalize() + f" {left} {left}."
+        for end in (".", "!", "?", "…"):
+            whole = f"{before[0]} {targets[0]} {targets[1]}. {before[1]} {targets[2]}"
+            rest = " ".join(before[2:])
+            assert not is_damaged(terms, source, first, f"{whole} {rest}{end}")
+            assert is_damaged(terms, source, first, f"{whole} {rest}{end}, {whole} {rest}{end}")
+            assert is_damaged(terms, source, first, f"{whole} {names[1]} {rest}{end}")
+            assert is_damaged(terms, source, first, f"{targets[0]} {targets[1]}. {left}{end}")
