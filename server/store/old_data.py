@@ -1,7 +1,7 @@
-"""Reads the data folder of version 0.1: keys.json, and a database each for usage and glossaries.
+"""Converts the data folder of version 0.1, with keys.json and a database each for usage and
+glossaries: `python -m server.store.old_data FOLDER`.
 
-The files are read once, when the new database is made, and stay as they are, so that the earlier
-version can be started again.
+The old files stay as they are, so that the earlier version can be started again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,23 +17,31 @@ from typing import Any
 import orjson
 
 from server.errors import SettingsError
+from server.store.sqlite import FILE_NAME, OLD_FILES, connect, create_tables
 
-KEYS, USAGE, GLOSSARIES = "keys.json", "usage.sqlite3", "glossaries.sqlite3"
 Record = tuple[str, str, bytes]
 """Table, id and value."""
 
 
-def import_old_data(database: sqlite3.Connection, folder: Path) -> None:
-    """Copies the old data of a folder. Raises SettingsError for files that cannot be read, as their
-    contents would be lost."""
-    for name, read in ((KEYS, old_keys), (USAGE, old_usage), (GLOSSARIES, old_glossaries)):
-        if (file := folder / name).exists():
-            try:
-                database.executemany("INSERT INTO records VALUES (?, ?, ?)", list(read(file)))
-            except (OSError, ValueError, TypeError, KeyError, sqlite3.Error) as error:
-                raise SettingsError(
-                    f"--data (ATTENTIVE_DATA): {file} cannot be read: {error!r}."
-                ) from error
+def convert(folder: Path) -> None:
+    """Makes the database of this version from the old data of a folder. Raises SettingsError for
+    files that cannot be read, as their contents would be lost, and for a folder without old data or
+    with a database."""
+    file = folder / FILE_NAME
+    if not any((folder / name).exists() for name in OLD_FILES):
+        raise SettingsError(f"{str(folder)!r} has no data of version 0.1.")
+    file.touch(mode=0o600)
+    with contextlib.closing(connect(str(file))) as database, database:
+        database.execute("BEGIN IMMEDIATE")
+        if database.execute("PRAGMA user_version").fetchone()[0]:
+            raise SettingsError(f"{str(file)!r} exists: the data was converted before.")
+        create_tables(database)
+        for name, read in zip(OLD_FILES, (old_keys, old_glossaries, old_usage), strict=True):
+            if (old := folder / name).exists():
+                try:
+                    database.executemany("INSERT INTO records VALUES (?, ?, ?)", list(read(old)))
+                except (OSError, ValueError, TypeError, KeyError, sqlite3.Error) as error:
+                    raise SettingsError(f"{old} cannot be read: {error!r}.") from error
 
 
 def old_keys(file: Path) -> Iterator[Record]:
@@ -81,3 +90,12 @@ def select(file: Path, query: str) -> list[tuple[Any, ...]]:
     """Returns the rows of a query of another database."""
     with contextlib.closing(sqlite3.connect(file)) as old:
         return old.execute(query).fetchall()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m server.store.old_data FOLDER")
+    try:
+        convert(Path(sys.argv[1]))
+    except SettingsError as error:
+        sys.exit(str(error))

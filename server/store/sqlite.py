@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 import os
+import shlex
 import sqlite3
 import stat
 import threading
@@ -18,10 +19,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from server.errors import DISK, SettingsError, StateUnreachable, exhausted, remedy
 from server.store.interface import Bounds, Changes, Store
-from server.store.old_data import GLOSSARIES, KEYS, import_old_data
 
 log = logging.getLogger(__name__)
 FILE_NAME = "attentive.sqlite3"
+OLD_FILES = "keys.json", "glossaries.sqlite3", "usage.sqlite3"
+"""Keys, glossaries and usage of version 0.1."""
 SCHEMA_VERSION = 1
 """Stored as `user_version`. A change of SCHEMA adds a step to `SQLiteStore._migrate`."""
 SCHEMA = """
@@ -231,11 +233,12 @@ class SQLiteStore(Store):
                     f"{FILE_NAME} in {str(folder)!r} was written by a newer version of this server."
                 )
             if version == 0:
-                for statement in filter(str.strip, SCHEMA.split(";")):
-                    self.database.execute(statement)
-                if folder is not None:
-                    import_old_data(self.database, folder)
-                self.database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                if folder and any((folder / name).exists() for name in OLD_FILES):
+                    raise SettingsError(
+                        f"--data (ATTENTIVE_DATA): {str(folder)!r} has the data of version 0.1; "
+                        f"`python -m server.store.old_data {shlex.quote(str(folder))}` converts it."
+                    )
+                create_tables(self.database)
 
     def _value(self, query: str, *values: object) -> Any:
         """Returns the first value of a query, or None."""
@@ -287,7 +290,13 @@ def whose(folder: Path | None) -> str:
     return ""
 
 
+def create_tables(database: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, SCHEMA.split(";")):
+        database.execute(statement)
+    database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
 def holds_data(folder: Path) -> bool:
     """Returns whether a folder has a database of this version, or keys or glossaries of an earlier
     one."""
-    return any((folder / name).exists() for name in (FILE_NAME, KEYS, GLOSSARIES))
+    return any((folder / name).exists() for name in (FILE_NAME, *OLD_FILES[:2]))

@@ -26,6 +26,7 @@ from server.store import sqlite
 from server.store.history import new_id
 from server.store.interface import Bounds, Store
 from server.store.keys import Keys
+from server.store.old_data import convert
 from server.store.open_store import open_shared
 from server.store.redis import FAILURES, RedisStore
 from server.store.sqlite import FILE_NAME, SQLiteStore
@@ -287,7 +288,12 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-async def test_an_old_folder_is_read(folder):
+async def test_an_old_folder_is_converted(folder):
+    with pytest.raises(SettingsError, match=r"server\.store\.old_data"):
+        SQLiteStore(folder)
+    convert(folder)
+    with pytest.raises(SettingsError, match="converted before"):
+        convert(folder)
     for _ in range(2):  # at the first start and at later ones
         store = SQLiteStore(folder)
         keys = Keys(store)
@@ -315,6 +321,7 @@ async def test_an_old_folder_is_read(folder):
 
 
 async def test_changes_are_kept_beside_the_old_files(folder):
+    convert(folder)
     for _ in range(2):
         store = SQLiteStore(folder)
         keys, glossaries = Keys(store), Glossaries(store)
@@ -327,12 +334,13 @@ async def test_changes_are_kept_beside_the_old_files(folder):
 
 
 @pytest.mark.parametrize("name", ["keys.json", "glossaries.sqlite3", "usage.sqlite3"])
-def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(folder, name):
+def test_damaged_keys_glossaries_and_usage_stop_the_conversion_and_nothing_is_lost(folder, name):
     (folder / name).write_text("{")
     with pytest.raises(SettingsError, match=name):
-        SQLiteStore(folder)
+        convert(folder)
     if name == "keys.json":
         (folder / name).write_text(json.dumps({"keys": []}))
+        convert(folder)
         asyncio.run(SQLiteStore(folder).stop())
 
 
