@@ -152,19 +152,19 @@ class Distribution:
     ) -> None:
         self.name, self._numbers, self._bounds = name, numbers, buckets
         self._names = [*map(floatToGoString, buckets), "+Inf"]
-        self._series: dict[Labels, Series] = {}
+        self.series: dict[Labels, Series] = {}
         self._family = partial(HistogramMetricFamily, name, help, labels=labels)
         if not labels:
             self._begin()
 
     def _begin(self, *labels: str) -> Series:
         series = self._numbers.series(self.name, labels, len(self._names) + 1)
-        self._series[labels] = series
+        self.series[labels] = series
         return series
 
     def observe(self, value: float, *labels: str) -> None:
         """Adds a value to the series of these labels."""
-        numbers = self._series.get(labels) or self._begin(*labels)
+        numbers = self.series.get(labels) or self._begin(*labels)
         numbers[bisect_left(self._bounds, value)] += 1.0
         numbers[-1] += value
 
@@ -269,7 +269,7 @@ class Metrics:
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences."
         )
         self._seconds = [
-            histogram(f"attentive_{name}_seconds", help, buckets=SECONDS)
+            histogram(f"attentive_{name}_seconds", help, buckets=SECONDS).series[()]
             for name, help in SENTENCE_TIMES.items()
         ]
         self._batch_size = histogram("attentive_batch_size", "Rows per decode step.", buckets=ROWS)
@@ -306,8 +306,9 @@ class Metrics:
         self._source_tokens.add(amount=source_tokens)
         self._generated_tokens.add(amount=len(best.token_scores))
         times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)
-        for histogram, value in zip(self._seconds, times, strict=True):
-            histogram.observe(value)
+        for numbers, value in zip(self._seconds, times, strict=True):
+            numbers[bisect_left(SECONDS, value)] += 1.0
+            numbers[-1] += value
 
     def record_step(self, stats: StepStats) -> None:
         """Records the steps of a worker since its previous report."""

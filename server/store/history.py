@@ -94,10 +94,14 @@ def _is_required(item: Field[object]) -> bool:
 
 
 _FIELDS = {
-    kind: [(item.name, attrgetter(item.name), _is_required(item)) for item in fields(kind)]
+    kind: (
+        names := [item.name for item in fields(kind)],
+        attrgetter(*names),
+        {item.name for item in fields(kind) if _is_required(item)},
+    )
     for kind in (TranslationRecord, LegRecord, SentenceRecord)
 }
-"""Name and value of each field, and whether it has no default. All defaults are false."""
+"""Names and values of the fields, and those without a default. All defaults are false."""
 
 
 def _values(
@@ -106,8 +110,9 @@ def _values(
     """Returns the fields that have no default, or another value."""
     if isinstance(record, DecodingOptions):
         return _options(record)
-    listed = _FIELDS[type(record)]
-    return {name: value for name, get, required in listed if (value := get(record)) or required}
+    names, values, required = _FIELDS[type(record)]
+    pairs = zip(names, values(record), strict=True)
+    return {name: value for name, value in pairs if value or name in required}
 
 
 @kept(256)

@@ -56,6 +56,7 @@ _GERMAN_ORDINAL = re.compile(
     r"|\d\.?\s?(?:und|bis|[/–-])\s?)\d{1,3}\.\s$",
     re.IGNORECASE,
 )
+_ONE_SENTENCE = re.compile(r"[^.!?:;)\u0250-\U0010ffff]*+[.!?]?")
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
 """Characters of a line whose sentences are found at once; the second for scripts without spaces."""
@@ -163,24 +164,24 @@ def _sentences_of_line(text: str, start: int, end: int, language: str) -> list[S
 def _parts_of_line(line: str, language: str) -> list[str]:
     """Returns the sentences of a line. A long one is read in windows, because the library takes
     square time without spaces."""
+    if _ONE_SENTENCE.fullmatch(line):
+        return [line]
     size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
-    parts: list[str] = []
-    begin, continues = 0, False
-    while True:
+    parts, begin, continues = [""], 0, True
+    while begin < len(line):
         window = line[begin : begin + size]
         if not window.isprintable():  # the library fails at spaces of several bytes
-            window = "".join([" " if character.isspace() else character for character in window])
+            window = re.sub(r"\s", " ", window)
         found = segment(language, window)
-        if "".join(found) != window:  # the library has normalised the text
+        if "".join(found) != window:  # normalised
             found = [window]
-        is_last = begin + len(window) == len(line)
-        whole = is_last or len(found) < 2
-        found = found if whole else found[:-1]
+        whole = len(found) < 2
+        if not whole and begin + len(window) < len(line):
+            found.pop()
         begin += sum(map(len, found))
         parts += [parts.pop() + found[0], *found[1:]] if continues else found
-        if is_last:
-            return parts
         continues = whole
+    return parts
 
 
 def _without_cut_names(parts: Sequence[str], german: bool) -> Iterator[str]:

@@ -352,7 +352,8 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()
-        return replace(segment, tagged=tagged, ids=ids, reading=reading, terms=terms)
+        flags = segment.small_first, segment.continues, segment.unfinished
+        return Segment(tagged, ids, reading, segment.messages, terms, *flags)
 
     made = with_reading(tagged)
     if made.ids and (tokenizer.may_spell(made.ids) or may_lack(tagged.text, tokenizer, readable)):

@@ -163,7 +163,8 @@ class Translator:
             key = hash(
                 (request.client, request.source, request.target, request.texts, request.options)
             )
-        characters, tokens = sum(map(len, request.texts)), estimated_tokens(request)
+        characters = sum(map(len, request.texts))
+        tokens = sum(map(token_estimate, request.texts))
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)
         searched = best = chosen.searched(request.source, request.target, request.options)
@@ -439,11 +440,6 @@ def _differs_in_case(sentence: Sentence) -> bool:
     """Returns whether the model read the letters of the source in another case."""
     source, read = sentence.source, sentence.read
     return read not in ("", source) and len(read) == len(source) and read.lower() == source.lower()
-
-
-def estimated_tokens(request: TranslationRequest) -> int:
-    """Returns about the number of source tokens of a request."""
-    return sum([token_estimate(text) for text in request.texts])
 
 
 def token_estimate(text: str) -> int:

@@ -299,6 +299,8 @@ class WorkerPool:
         """Device, number format and decode path of the workers, on which translations may depend.
         Empty while no worker is up, or while they differ."""
         ready = [worker.ready for worker in self._workers if worker.ready is not None]
+        if len(ready) == 1:
+            return ready[0].computation
         computations = {worker.computation for worker in ready}
         return computations.pop() if len(computations) == 1 else ()
 
