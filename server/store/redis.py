@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from socket import gaierror
 from typing import Any, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError
@@ -28,7 +29,11 @@ from server.store.interface import Bounds, Changes, Store
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 0.25
-"""Longest time of one operation, with the connection that it may need."""
+"""Longest time of one operation, with the connection that it may need. It does not wait for one of
+the CONNECTIONS in it."""
+TICKS = 10
+"""Parts of the time of an operation. Each is at least an iteration of the event loop: what this
+process takes for other requests is no fault of Redis."""
 FULL = (
     "The server's shared state (Redis) is full; its operator must give it more memory (maxmemory)."
 )
@@ -54,6 +59,7 @@ class RedisConnection(Store):
         self._client = client
         self._failures = 0
         self._next_refusal_logged = 0.0
+        self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def execute(self, *command: Any, seconds: float | None = None) -> Any:
         """Returns the answer to a command. Raises StateUnreachable as `run` does."""
@@ -67,13 +73,17 @@ class RedisConnection(Store):
         Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds`
         (TIMEOUT_SECONDS) or refuses the command, and at once while the circuit breaker is open.
         """
-        if not self.up:
-            raise StateUnreachable
-        return await self._run(operation, TIMEOUT_SECONDS if seconds is None else seconds)
+        if self.up:
+            async with self._free:
+                if self.up:
+                    return await self._run(
+                        operation, TIMEOUT_SECONDS if seconds is None else seconds
+                    )
+        raise StateUnreachable
 
     async def _run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float) -> Result:
         try:
-            async with asyncio.timeout(seconds):
+            async with limit(seconds):
                 result = await operation(self._client)
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             # OSError includes TimeoutError.
@@ -120,16 +130,37 @@ class RedisConnection(Store):
                 await self._client.aclose()
 
 
+@asynccontextmanager
+async def limit(seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError after `seconds` in the block, in which the event loop ran at least TICKS
+    iterations."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as timeout:
+        timer: asyncio.TimerHandle
+
+        def tick(left: int) -> None:
+            nonlocal timer
+            if left:
+                timer = loop.call_later(seconds / TICKS, tick, left - 1)
+            else:
+                timeout.reschedule(loop.time())
+
+        tick(TICKS)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
 def connect(url: str) -> Redis:
     """Returns a client that connects at its first command. Raises ValueError or TypeError for an
     invalid address."""
     logging.getLogger("asyncio").addFilter(is_not_late_lookup)
     # `_run` limits the time of an operation as a whole: time-outs and retries of the client would
     # add up.
-    pool: Any = BlockingConnectionPool.from_url(
+    pool: Any = ConnectionPool.from_url(
         url,
-        max_connections=CONNECTIONS,
-        timeout=None,
+        max_connections=CONNECTIONS + 1,  # one is that of the probes
         protocol=2,
         socket_timeout=None,
         socket_connect_timeout=None,

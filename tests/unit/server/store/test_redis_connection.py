@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from socket import gaierror
@@ -52,6 +53,22 @@ async def test_after_two_time_outs_operations_fail_without_waiting():
         assert len(received) <= FAILURES
         assert (state.up, state.errors) == (False, FAILURES)
         await state.stop()
+
+
+async def test_time_that_this_process_takes_for_other_work_is_no_failure(redis):
+    state, loop, busy = RedisStore(connect(redis)), asyncio.get_running_loop(), True
+
+    def work() -> None:
+        time.sleep(0.02)  # in each iteration of the event loop
+        if busy:
+            loop.call_soon(work)
+
+    work()
+    operations = [state.execute("SET", "attentive:x", "1", seconds=0.05) for _ in range(100)]
+    await asyncio.gather(*operations)
+    busy = False
+    assert (state.up, state.errors) == (True, 0)
+    await state.stop()
 
 
 async def test_an_operation_that_its_caller_cancels_is_no_failure():
