@@ -67,6 +67,9 @@ NOT_OFFERED = (
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 """Beginning of pydantic's messages, in whose place the name of the parameter is put."""
 
+COLLECTION = re.compile(r"valid (?:frozenset|tuple|set)\b")
+"""Python's names of what is a list in JSON."""
+
 
 def body_of(path: str, status: int, message: str) -> dict[str, object]:
     """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix
@@ -159,6 +162,7 @@ def validation_message(problems: Sequence[Any]) -> str:
     if name == "alternatives" and problems[chosen[0]]["type"] == "int_parsing":
         return "Invalid request: alternatives parameter is not a number"
     texts = [MESSAGE_START.sub("must", problems[number]["msg"]).rstrip(".") for number in chosen]
+    texts = [COLLECTION.sub("valid list", text) for text in texts]
     return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
 

@@ -116,7 +116,7 @@ def read(
     plain = blanked(text, spans) if spans else text
     if not has_letters(plain, language):
         return Reading()
-    words = stand_ins_of(tokenizer).choose(sentence) if spans else {}
+    words = stand_ins_of(tokenizer).choose(sentence) if sentence.codes else {}
     if conjunction := CONJUNCTIONS.get(primary_subtag(language)):
         words |= {n: conjunction for n, code in enumerate(sentence.codes) if code.kind == AND}
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
@@ -323,7 +323,7 @@ class StandIns(NamedTuple):
         for number, code in enumerate(sentence.codes):
             if not code.word:
                 continue
-            shown = text[code.start : code.end]
+            shown = text[code.start : code.end] or code.data or ""
             left = numbers if code.word == "number" else names
             if shown not in chosen and left:
                 chosen[shown] = left.pop()

@@ -13,7 +13,6 @@ from model.tokenizer import Tokenizer
 from server.text.languages import primary_subtag
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
-from server.text.reading import SYMBOL
 from server.text.segmentation import (
     BREAKS,
     Span,
@@ -163,10 +162,8 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
 def is_written(term: str, tokenizer: Tokenizer) -> bool:
     """Returns whether a vocabulary has pieces for a term."""
     tokens = tokenizer.encode_target(term)
-    return (
-        tokenizer.decode(tokens) == term
-        and not SYMBOL.search(term)
-        and not any(tokenizer.piece(token).startswith("<0x") for token in tokens)
+    return tokenizer.decode(tokens) == term and not any(
+        tokenizer.piece(token).startswith("<0x") for token in tokens
     )
 
 

@@ -16,13 +16,12 @@ import regex
 
 from model.tokenizer import Tokenizer
 from server.kept import kept
-from server.text.characters import SPACES, grown
+from server.text.characters import grown
 from server.text.segmentation import blanked
 from server.text.tagged import AND, Code, Tagged, Word
 
 CLUSTER = regex.compile(r"\X")
 OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
-_QUOTES = f"{OPENING}{CLOSING}{SPACES}\n"
 PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
 _OPERAND = r"([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,])[\"'′″]?)"
 OPERAND = regex.compile(rf"[ ]{_OPERAND}(?![\w-]|['’]\w)")
@@ -109,7 +108,7 @@ def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
         )
         return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
     is_alone = all(not part or _is_apart(part) for part in (text[low:start], text[end:high]))
-    is_key = text[low:end] == "&" and high > end + 1 and text[end:high].isalpha()  # Save &as
+    is_key = text[low:end] == "&" and high > end + 1 and text[end:high].isalpha()
     return run if is_alone or is_key else (low, high)
 
 
@@ -161,9 +160,7 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
                 continue
             start = plain.index(shown, left)
             end = start + len(shown)
-            around = _QUOTES if shown == "&" else None
-            before, after = text[:start].rstrip(around), text[end:].lstrip(around)
-            between = before[-1:].isalnum() and after[:1].isalnum()
+            between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
             word = any(map(_in_word, shown)) or (
                 between and text[start - 1].isspace() and text[end].isspace()
             )

@@ -132,12 +132,12 @@ def _with_message(code: Code, message: Tagged) -> Code:
 
 
 def _cased(segment: Segment, text: str) -> str:
-    """Returns a translation with a capital first letter if its source has one and it has none."""
+    """Returns a translation with the capital first letter of its source."""
     is_capital = segment.small_first
     if not is_capital and text.islower() and not segment.continues:
         start, end = _FIRST.match(segment.read), _FIRST.match(text)
         if start and end and start[1][0].isupper():
-            is_capital = end[1] not in segment.text.split()  # a name: npm
+            is_capital = end[1] not in segment.text.split()  # npm
     return with_capital_first_letter(text) if is_capital else text
 
 

@@ -15,11 +15,11 @@ from server.text.projection import SpanProjection
 from server.text.protection.glossary import TermMatch
 from server.text.protection.terms import (
     case_edits,
-    doubled_edits,
     form,
     is_damaged,
     is_start,
     lacking,
+    without_article,
 )
 from server.text.sentences import with_codes
 from server.text.tagged import Code
@@ -39,25 +39,22 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         return draft
     if segment.reading.capitals:  # the model reads it in sentence case
         terms = tuple([term._replace(case="written") for term in terms])
-    first, missing = draft, lacking(terms, draft.text, leg.target)
-    if len(missing) == 1:
-        prefix = await _prefix(context, draft, missing[0])
-        if len(prefix) + 1 < leg.model.max_length:
-            draft = await context.decode("terms", segment, prefix=prefix)
-            missing = lacking(terms, draft.text, leg.target)
-    if missing or (draft is not first and is_damaged(terms, segment.text, first.text, draft.text)):
+    before, decode = draft.text, leg.model.tokenizer.decode
+
+    def is_whole(text: str) -> bool:
+        return not (lacking(terms, text, leg.target) or is_damaged(terms, before, text))
+
+    missing = lacking(terms, before, leg.target)
+    prefix = await _prefix(context, draft, missing[0]) if len(missing) == 1 else ()
+    if 0 < len(prefix) < leg.model.max_length - 1:
+        draft = await context.decode("terms", segment, prefix=prefix)
+    if not is_whole(draft.text):
         return await _masked(context, segment)
-    text = edited(draft.text, doubled_edits(terms, draft.text))[0]
-    draft = await _rewritten(context, draft, edited(text, case_edits(terms, segment.text, text))[0])
+    cased = edited(draft.text, case_edits(terms, segment.text, draft.text))[0]
+    draft = await _rewritten(context, draft, cased)
     best, *others = draft.answer.hypotheses
-    kept = [best]
-    for further in others:
-        written = leg.model.tokenizer.decode(further.tokens)
-        if not lacking(terms, written, leg.target) and not is_damaged(
-            terms, segment.text, first.text, written
-        ):
-            kept.append(further)
-    return replace(draft, answer=replace(draft.answer, hypotheses=tuple(kept)))
+    kept = [other for other in others if is_whole(decode(other.tokens))]
+    return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
 
 
 async def _masked(context: SentenceContext, segment: Segment) -> Draft:
@@ -73,8 +70,7 @@ async def _masked(context: SentenceContext, segment: Segment) -> Draft:
 
 
 async def _prefix(context: SentenceContext, draft: Draft, term: TermMatch) -> tuple[int, ...]:
-    """Returns the tokens of the translation before the words that a term is aligned to, and of the
-    term."""
+    """Returns the tokens of the translation before the place of a term, and of the term."""
     segment = draft.segment
     reading, text = segment.reading, segment.text
     links = await context.links(reading.text, segment.ids, draft.tokens)
@@ -83,8 +79,9 @@ async def _prefix(context: SentenceContext, draft: Draft, term: TermMatch) -> tu
     places = [(code.end, place[1], len(text)) for code, place in codes]
     read = OffsetMap([(0, 0, len(text)), *places]).span((term.start, term.end))
     before = draft.text[: projection.project(read)[0]]
+    before = without_article(before + " " * needs_space(before), term.entry.target)
     word = form(term, text, is_start(before, len(before)))
-    return context.leg.model.tokenizer.encode_target(before + " " * needs_space(before) + word)
+    return context.leg.model.tokenizer.encode_target(before + word)
 
 
 async def _rewritten(context: SentenceContext, draft: Draft, text: str) -> Draft:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, model_validator
 
 from server.api.schemas.base import Code, Parameters, json_pairs, lower_case
 from server.errors import InvalidRequest
@@ -23,7 +23,17 @@ Exact = Annotated[
         "may be inflected."
     ),
 ]
-Term = Annotated[StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS)]
+
+
+def _not_blank(term: str) -> str:
+    if not term.strip():
+        raise ValueError("must not be blank.")
+    return term
+
+
+Term = Annotated[
+    StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS), AfterValidator(_not_blank)
+]
 
 
 class GlossaryPair(Parameters):

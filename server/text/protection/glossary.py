@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import regex
@@ -100,7 +101,8 @@ class TermIndex:
         order. Entries that are not exact are found in every inflection of their words in
         `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
         would not take linear time."""
-        units = _units(text) if self._root.children else []
+        bounds = pairwise((0, *cuts, len(text)) if self._root.children else ())
+        units = [unit for part in bounds for unit in (*_units(text, *part), (*part, ""))]
         lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
         matches: list[TermMatch] = []
         first = steps = 0
@@ -112,8 +114,6 @@ class TermIndex:
                 if not (states := self._following(states, key, language)):
                     break
                 end = units[number][1]
-                if bisect_right(cuts, start) < bisect_left(cuts, end):
-                    break
                 within = slice(bisect_right(highs, start), bisect_left(lows, end))
                 if within.start < within.stop and (
                     lows[within.start] < start or highs[within.stop - 1] > end
@@ -189,11 +189,11 @@ def _inflected_case(written: str, term: str) -> Case | None:
     return "initial" if written[:1].isupper() else None
 
 
-def _units(text: str) -> list[tuple[int, int, str]]:
+def _units(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int, str]]:
     """Returns start, end and key of each unit. A key begins with a space if there is white space
     before the unit."""
     units = []
-    for found in _UNIT.finditer(text):
+    for found in _UNIT.finditer(text, start, end):
         unit = found[0].lstrip()
         space = " " if len(unit) < len(found[0]) else ""
         units.append((found.end() - len(unit), found.end(), space + _plain(unit).casefold()))

@@ -23,8 +23,6 @@ _ARTICLE = re.compile(
     re.I,
 )
 _END = re.compile(r"[.!?…]+(?=[\s,;]|$)")
-_LEFT = 0.7
-"""Least share of the other words that forcing terms leaves."""
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
@@ -59,19 +57,16 @@ def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: s
     return result
 
 
-def is_damaged(terms: Sequence[TermMatch], source: str, before: str, after: str) -> bool:
-    """Returns whether a translation with forced terms goes on after its end, lost other words of
-    the one `before`, or has words of a term in its source's language."""
-    other = blanked(after, [(term.start, term.end) for term in _occurrences(terms, after)])
-    rest = blanked(source, [(term.start, term.end) for term in terms])
-    words, lost, kept = [
-        [word.casefold() for word in _WORD.findall(text)]
-        for text in (other, " ".join([term.entry.source for term in terms]), rest + before)
+def is_damaged(terms: Sequence[TermMatch], before: str, after: str) -> bool:
+    """Returns whether a translation with forced terms goes on after its end, or lost
+    many other words of the one `before`."""
+    texts = [
+        blanked(text, [(term.start, term.end) for term in _occurrences(terms, text)])
+        for text in (before, after)
     ]
-    least = _LEFT * (len(_WORD.findall(before)) - len(lost))
-    ends = [len(_END.findall(text)) for text in (before, other)]
-    left = {word for word in lost if len(word) > 2}.difference(kept)
-    return ends[1] > ends[0] or len(words) < least or not left.isdisjoint(words)
+    ends, words = [[len(each.findall(text)) for text in texts] for each in (_END, _WORD)]
+    lost = sum([len(_WORD.findall(term.entry.source)) for term in terms])
+    return ends[1] > ends[0] or words[1] < 0.7 * (words[0] - lost)
 
 
 def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> list[Edit]:
@@ -94,19 +89,13 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
     return edits
 
 
-def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
-    """Returns the edits that remove an article before a term that begins with one: "the the
-    house"."""
-    edits: list[Edit] = []
-    for found in _occurrences(terms, translation):
-        term = translation[found.start : found.end]
-        article = _ARTICLE.match(term)
-        for before in (
-            _ARTICLE.finditer(translation, max(0, found.start - 10), found.start) if article else ()
-        ):
-            if article and before.lastindex == article.lastindex and before.end() == found.start:
-                edits.append((before.start(), found.end, term))
-    return edits
+def without_article(before: str, term: str) -> str:
+    """Returns the text before a term, without its last article if the term has one."""
+    article = _ARTICLE.match(term)
+    for found in _ARTICLE.finditer(before, max(0, len(before) - 10)) if article else ():
+        if article and found.lastindex == article.lastindex and found.end() == len(before):
+            return before[: found.start()]
+    return before
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:

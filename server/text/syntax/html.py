@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from html.entities import html5
 from operator import itemgetter
 
+from server.text.characters import WORD
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
 from server.text.syntax.markup import (
     ATOMS,
+    BLOCK,
+    BREAKS,
     INLINE,
     NO_TRANSLATE,
     POINTS,
     REFERENCES,
+    VOID,
     Tag,
     markup_tokens,
 )
@@ -25,6 +29,10 @@ from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
 """Elements whose language is often wrong."""
+NO_WORDS = INLINE | POINTS | PICTURES | BREAKS | {"note"}
+PLACE = re.compile(r"(?<=[\w,;:]\s)(?=[\s.,;:!?)]|\Z)")
+"""Of an element that stands for a word: found in <x/>."""
+MENU = re.compile(r"</a\s*>(?:\s*\n\s*)?\Z", re.IGNORECASE)
 LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]*)", re.IGNORECASE)
 NOTE = re.compile(
     r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|\w(?:,\s?[\w*†‡])+|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*"
@@ -95,7 +103,12 @@ class Builder:
         """Codes since the last one that splits."""
 
     def tagged(self, escape: Escape) -> Tagged:
-        return Tagged("".join(self._texts), tuple(self._codes), escape)
+        text = "".join(self._texts)
+        for number, code in enumerate(self._codes):
+            is_free = code.role == "ph" and not code.splits and not code.equiv
+            if is_free and code.kind not in NO_WORDS and PLACE.match(text, code.start):
+                self._codes[number] = code._replace(word="name")
+        return Tagged(text, tuple(self._codes), escape)
 
     def raw(self, start: int, end: int) -> str:
         """Returns the text [start, end) as it is written in the document."""
@@ -166,7 +179,10 @@ class Builder:
                 continue
             raw, name, closing, word = part
             opens = part.opens
+            before = _raw(parts[max(0, place - 3) : place - 1])[-LONGEST_NAME:]
             is_inline = name in INLINE or name.isdecimal()
+            is_own = (len(name) < 3 or not name.isalpha()) and name not in BLOCK | POINTS | VOID
+            is_phrase = is_inline or (is_own and WORD.search(TAGS.split(before)[-1]))
             if word:
                 self.code(raw, False, name, word, "name")
             elif opens and (name in RAISED or name == "a") and (after := _note(parts, place - 1)):
@@ -176,12 +192,14 @@ class Builder:
                 after = _element_end(parts, place - 1)
                 raw, place = _raw(parts[place - 1 : after]), after
                 self._add_whole(name, raw)
-            elif is_inline and closing:
-                self.end(raw, name, name)
-            elif is_inline and opens:
+            elif closing:
+                self.end(raw, name, name, splits=not is_inline)
+            elif opens and is_phrase:
+                if name == "a" and MENU.search(before):
+                    self.code("", splits=True, kind="menu")
                 self.start(raw, name, name)
             else:
-                self.code(raw, splits=not (is_inline or name in POINTS), kind=name)
+                self.code(raw, splits=not (is_phrase or name in POINTS), kind=name)
         return self
 
     @property

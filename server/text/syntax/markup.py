@@ -26,9 +26,11 @@ ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
 POINTS = frozenset({"img", "wbr", ""})
 """Markup within a sentence that has no end tag; "" stands for comments and declarations."""
 NO_TRANSLATE = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']?no|able\s*=\s*[\"']false)\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
     re.IGNORECASE,
 )
+"""Attributes of HTML, ITS and Android."""
+BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 REFERENCES = re.compile(r"(&#\d+;?|&#[xX][0-9a-fA-F]+;?|&\w+;?)")
 OPAQUE = frozenset("script style textarea noscript iframe pre".split())
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())

@@ -17,18 +17,21 @@ from itertools import pairwise
 
 from server.text.syntax import plain
 from server.text.syntax.html import Builder
-from server.text.syntax.markup import BLOCK, DOCTYPE, INLINE, Tag, markup_tokens
+from server.text.syntax.markup import (
+    BLOCK,
+    BREAKS,
+    DOCTYPE,
+    INLINE,
+    NO_TRANSLATE,
+    Tag,
+    markup_tokens,
+)
 from server.text.syntax.match import Opened
 from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
-BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 WORD = re.compile(r"\w")
-NOT_TRANSLATED = re.compile(
-    r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=\s*[\"']false)[\"']"
-)
-"""Attributes of XHTML and ITS, and of Android."""
 REFERENCE = re.compile(r"(&#?[\w.:-]+;)")
 LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
 ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
@@ -49,7 +52,7 @@ class Rules:
 @dataclass(slots=True, eq=False)
 class Token:
     """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without
-    content, `whole` for one that is not translated, or `other`. The `partner` of a tag is the other
+    content, `whole` for one not translated, or `other`. The `partner` of a tag is the other
     tag of its element. One that `splits` separates sentences."""
 
     kind: str
@@ -101,11 +104,11 @@ def tokens(document: str) -> list[Token]:
 
 
 def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
-    end, ignored, skipped = None, None, []
+    end, ignored, skipped = None, False, []
     for token, after in pairwise([*tokens, Token("text", "")]):
         if end is None and token.kind == "start" and token.partner is not None:
-            ignored = token.name.lower() in rules.ignored or NOT_TRANSLATED.search(token.raw)
-            ignored = ignored or token.local in CODE
+            ignored = token.name.lower() in rules.ignored or token.local in CODE
+            ignored = ignored or NO_TRANSLATE.search(token.raw) is not None
             end = token.partner if ignored or after is token.partner else None
         if end is None:
             yield token

@@ -35,12 +35,20 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
             "do_not_translate must have at most 100 items after validation, not 101",
         ),
         ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
+        ({"glossary": {"a": " "}}, "glossary[0].target must not be blank"),
         ({"glossary": "{"}, "glossary must be valid JSON"),
     ],
 )
 def test_a_wrong_parameter_is_named(client, changes, message):
     answer = client.post("/translate", json=ASK | changes)
     assert (answer.status_code, answer.json()) == (400, {"error": f"Invalid request: {message}."})
+
+
+@pytest.mark.parametrize("name", ["ignore_tags", "splitting_tags", "glossary_ids"])
+def test_a_list_is_named_as_in_json(client, name):
+    body = {"text": ["One."], "target_lang": "DE", "source_lang": "EN", name: 5}
+    message = client.post("/v2/translate", json=body).json()["message"]
+    assert message == f"Invalid request: {name} must be a valid list."
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_an_initial_is_no_label_but_in_a_list(tokenizer: Tokenizer) -> None:
 
 def test_elements_beside_each_other_keep_their_words(tokenizer: Tokenizer) -> None:
     words, targets = ("red", "house", "milk"), ("rot", "Haus", "Milch")
-    marks = [[f"<{kind} id={i}>" for i in range(3)] for kind in ("b", "span", "a")]
+    marks = [[f"<{kind} id={i}>" for i in range(3)] for kind in ("b", "span", "i")]
     for tags in marks:
         ends = [f"</{tag[1:].split()[0]}>" for tag in tags]
         source = "".join([f"{a}{word}{b}" for a, word, b in zip(tags, words, ends, strict=True)])
@@ -350,15 +350,10 @@ def test_a_sign_between_words_is_read_as_and(language: str, tokenizer: Tokenizer
             assert lacking.text.count("&") == count
 
 
-def test_a_sign_and_beside_quotes_or_a_key(tokenizer: Tokenizer) -> None:
-    """Between words in quotes or brackets it is read as "and"; the & of an access key is a code
-    before its word, which is translated."""
+def test_the_sign_of_an_access_key_is_a_code_before_its_word(tokenizer: Tokenizer) -> None:
     chance = random.Random(SEED)
     for _ in range(100):
-        first, second = identifiers(chance, 2, 3, 9)
-        for one, other in permutations((first, f'"{second}"', f"({first})", f"“{second}!”"), 2):
-            tagged = with_unwritable(Tagged(f"read {one} & {other} now"), tokenizer, readable)
-            assert f"{one} and {other}" in read(tagged, (), tokenizer, "en").text
+        first, second = identifiers(chance, 2, 2, 9)
         for text in (f"{first} &{second}", f"&{first} {second}", f"{first} &{second.title()}..."):
             tagged = with_unwritable(Tagged(text), tokenizer, readable)
             assert [code.equiv for code in tagged.codes] == ["&"]

@@ -149,6 +149,12 @@ def test_words_that_are_not_translated_are_no_terms(translate):
             '<p><code translate="no">battery</code> skrow</p>',
         ),
         ("<p>Battery</p>", "<p>Akku</p>"),
+        ("<td>battery</td><td>works</td>", "<td>Akku</td><td>skrow</td>"),
+        (
+            "<ul><li>the battery</li><li>battery</li></ul>",
+            "<ul><li>eht Akku</li><li>Akku</li></ul>",
+        ),
+        ("one<br>battery<br>two", "eno<br>Akku<br>owt"),
     ],
 )
 def test_terms_in_html(translate, text, expected):

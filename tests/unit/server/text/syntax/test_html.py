@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import html
+import re
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,9 @@ TAGS = [
         "</script>",
         "if (a<b) {}",
         "<code>",
+        "<ui>",
+        "</ui>",
+        "</a><a>",
     ],
     *[
         "</code>",
@@ -213,6 +217,36 @@ def test_nothing_of_a_document_is_lost(document):
 )
 def test_tags_are_moved_with_their_words(document, target, links, expected):
     assert translated(document, target, links) == expected
+
+
+def test_elements_that_html_does_not_define_belong_to_the_words_before_them() -> None:
+    for name in ("ui", "x-icon", "ph", "term1", "o:p", "my-very.long_name"):
+        for document, texts in (
+            (f"Press <{name}>Save</{name}> now", ["Press Save now"]),
+            (f"<p>One <{name} id=1>two</{name}></p>", ["One two"]),
+            (f"<{name}>One</{name}><{name}>Two</{name}>", ["One", "Two"]),
+            (f"<{name}><p>One</p><p>Two</p></{name}>", ["One", "Two"]),
+            (f"see <{name} id='1'/> here", ["see  here"]),
+        ):
+            assert passages(document) == texts, document
+
+
+@pytest.mark.parametrize("space", ["", "\n", " \n\t"])
+def test_links_beside_each_other_are_texts_of_their_own(space) -> None:
+    for names in (["Home", "Contact us"], ["A", "B", "C"], ["<b>One</b> two", "<i>Three</i>"]):
+        links = [f'<A href="{number}">{name}</A>' for number, name in enumerate(names)]
+        texts = [html.unescape(re.sub("<.*?>", "", name)) for name in names]
+        for around in ("<nav>{}</nav>", "{}", "<b>{}</b>", "<p>See</p>{}"):
+            document = around.format(space.join(links))
+            assert passages(document) == [*["See"] * ("See" in document), *texts], document
+    assert passages("See <a>one</a> <a>two</a>") == ["See one two"]
+
+
+def passages(document: str) -> list[str]:
+    tagged = scan(document, "en")
+    assert tagged.write() == document
+    shown = [part.text.strip() for part in tagged.passages()]
+    return [text for text in shown if text]
 
 
 def test_scripts_comments_and_elements_with_translate_no_are_not_text():
