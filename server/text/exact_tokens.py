@@ -69,8 +69,8 @@ _VERB = (
 _STOP = r"(?:and|or|to|in|on|for|if|then|first|now|again|before|und|oder|um|im|auf|et|ou|pour|dans|y|o|para|en)\b"
 _PROGRAMS = frozenset(
     "git npm npx yarn pnpm pip3 pip docker kubectl apt-get apt brew cargo dotnet composer python3 "
-    "python systemctl helm terraform"
-    " ssh scp curl wget ls cd rm cp mv mkdir chmod chown grep tar sudo".split()
+    "python systemctl helm terraform ssh scp curl wget ls cd rm cp mv mkdir chmod chown grep tar "
+    "sudo".split()
 )
 _COMMAND = re.compile(
     rf"(?<![\w./-])(?:{'|'.join(sorted(_PROGRAMS))})(?: (?:(?:{_VERB})(?![\w-]|\.\w)"
@@ -101,7 +101,6 @@ _CURRENCY = re.compile(
     r"(?<![\w/])(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|MXN|ZAR|TRY|KRW|SGD|HKD)(?![\w/])"
 )
 """ISO 4217."""
-_OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
 _LOOSE = re.compile(
     r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)"
 )
@@ -154,7 +153,7 @@ def _codes(text: str) -> tuple[list[Match], list[Match]]:
     """Returns the codes of a text, and those of several tokens with a space between each two
     (_RUN)."""
     # after an opened quote they may close it
-    primes = "′″" + "".join({"'", '"'}.difference(_OPENED.findall(text)))
+    primes = "".join(["′″", *[sign for sign in "'\"" if f" {sign}" not in f" {text}"]])
     codes: list[Match] = []
     shape, places, last = "", [], 0
     for token in _TOKEN.finditer(text):
@@ -208,11 +207,7 @@ def _is_code(core: str, primes: str) -> bool:
     """Returns whether a token with letters or digits is compared as it is written."""
     if core[-1] in primes or _CODE.match(core):
         return True
-    signs = [
-        sign[0]
-        for sign in _SIGN_OR_DIGIT.finditer(core)
-        if not sign[0].isdigit() and sign[0] != "*"
-    ]
+    signs = [sign for sign in _SIGN_OR_DIGIT.findall(core) if not sign.isdigit() and sign != "*"]
     if not signs:
         return False
     inner = core.strip("".join(signs) + _AROUND)
@@ -389,12 +384,11 @@ def kept_spans(text: str) -> list[Span]:
 
 def words(text: str, capitals: bool = False) -> list[Match]:
     """Returns the words of a text; only those of two letters and more in `capitals`."""
-    found = [
-        word
+    return [
+        Match(*word.span(), "word")
         for word in WORD.finditer(text)
         if not capitals or (len(word[0]) > 1 and word[0].isupper())
     ]
-    return [Match(*word.span(), "word") for word in found]
 
 
 def without_overlaps(spans: Sequence[Match]) -> list[Match]:
@@ -416,12 +410,11 @@ def _numbers(text: str) -> list[Match]:
 def _signs(text: str) -> list[Match]:
     """Returns the signs of a text; guillemets only as arrows."""
     paired = "«»" if text.count("«") == text.count("»") else ""
-    found = [
-        sign
+    return [
+        Match(*sign.span(), "point")
         for sign in _SIGN_OR_DIGIT.finditer(text)
         if not sign[0].isdigit() and sign[0] not in paired
     ]
-    return [Match(*sign.span(), "point") for sign in found]
 
 
 def places(text: str, part: str) -> list[int]:

@@ -48,10 +48,9 @@ class Finished(NamedTuple):
     def bare(self) -> str:
         """The text with spaces in place of its codes (`Tagged.bare`)."""
         codes = self.source.codes
-        spans = [
-            (start, end) for number, start, end in self.places if codes[number].kind not in SPELLED
-        ]
-        return blanked(self.text, spans) if spans else self.text
+        return blanked(
+            self.text, [at[1:] for at in self.places if codes[at[0]].kind not in SPELLED]
+        )
 
     def respelled(self, text: str) -> Finished:
         """Returns the same with another spelling of the text, in which all places but those at its
@@ -118,8 +117,9 @@ def finish(
     present = {item.number: span for item, span in kept}
     signs = [number for number, span in enumerate(reading.places) if span[1] > span[0]]
     signs = [number for number in signs if sentence.codes[number].kind == AND]
-    words = re.finditer(rf"\b(?:{conjunction}|e)\b", target)
-    present |= zip(signs, [word.span() for word in words], strict=False)
+    ways = (conjunction, conjunction.replace("y", "e")) if signs else ()
+    words = [word.span() for word in WORD.finditer(target) if word[0] in ways]
+    present |= zip(signs, words, strict=False)
     known = links
     if taken := [*surplus, *present.values()]:
         known = [link for link in links if not _touches(link[1], taken)] + [

@@ -48,7 +48,7 @@ HALVES = {
         ("morgen morgens vormittags vormittag matin mañana madrugada morning", range(0)),
         ("mitternacht minuit medianoche midnight", range(0)),
         ("mittags mittag midi mediodía noon", range(10)),
-        ("abends abend soir evening", range(1, 12)),
+        ("abends abend soir evening tonight", range(1, 12)),
         ("nachts nacht nuit noche night", range(6, 12)),
     )
     for word in words.split()
@@ -61,7 +61,8 @@ _KINDS = {
     "billion": rf"[{SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
     "thousand": rf"[{SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
     "million": rf"[{SPACES}]?(?:mill|mio\b)",
-    "clock": rf"[{SPACES}]?(?:(?:(?:h|heures?|uhr|o'clock) )?(?:(?:del?|por|la|du|in|the|at|am|de l')[ ]?){{0,2}}(?:{_HALF})\b"
+    "clock": rf"[{SPACES}]?(?:(?:(?:h(?= [cdp])|heures?|uhr|o'clock) )?"
+    rf"(?:(?:tomorrow|mañana|hoy|demain|morgen|heute|del?|por|la|du|in|the|at|am|ce|esta|this|de l')[ ]?){{0,3}}(?:{_HALF})\b"
     r"|[ap]\.? ?m\b|heures?\b|uhr|o'clock)",
     "unit": rf"(?-i:[{SPACES}]?(?:{UNIT})|[smghlxd°º])(?![\w{RAISED}/+='’])",
     "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per "
@@ -90,7 +91,8 @@ OTHERWISE = re.compile(
 """What translations leave out: full hours, halves of the day, powers of units, points of the
 compass, plurals."""
 _ORDINAL = re.compile(
-    rf"(?<![\w.,:/-])(?:(?P<number>\d{{1,3}})(?:{ORDINAL_ENDINGS})|(?P<roman>[IVX]+)(?:er|i?[eè]me|[eᵉ])"
+    rf"(?<![\w.,:/-])(?:(?P<number>\d{{1,3}})(?:{ORDINAL_ENDINGS})|(?!Ver?\b(?! (?:siè|Rép|arr)))"
+    r"(?P<roman>[IVX]+)(?:er|i?[eè]me|[eᵉ])"
     r"|siglos? (?P<century>[IVX]+))(?!\w)"
 )
 _NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
@@ -108,9 +110,8 @@ _IMPERIAL = re.compile(
 )
 """Measures that people convert."""
 _BEFORE = frozenset(
-    "the his her their my our your its early mid late à vers dès at um la las about around after "
-    "before from until till between"
-    " ab bis gegen vor nach avant après".split()
+    "the his her their my our your its early mid late at about around after before from until till "
+    "between à vers dès avant après la las um ab bis gegen vor nach".split()
 )
 """Words before ages, decades and times, whose s and h are no units."""
 _LONGEST_WORD, _LONGEST_SIZE = 30, 15
@@ -417,26 +418,29 @@ def with_formats(
     ]
     if given is None or wanted is None:
         return target
-    parts, groups = list(_separated(source)), SPACES if given[1] in SPACES else given[1]
-    whole = [
-        each.written
-        for each in numbers(source)
-        if each.whole and 3 < len(each.written) <= _LONGEST_SIZE
-    ]
-    separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
+    parts = list(_separated(source))
+    separators = str.maketrans(
+        dict.fromkeys((*given[1], *SPACES), wanted[1]) | {given[0]: wanted[0]}
+    )
     labels = [
         each.kind == "clock" or _is_label(part, at, source, target, given)
         for part, at, each in parts
     ]
-    forms: dict[str, str] = {}
+    forms = dict[str, str]()
     for (written, _, number), is_label in zip(parts, labels, strict=True):
         certain = everything or given[0] != "." or given[1] in written or number.kind in _AMOUNTS
         certain = (certain or source[number.digits - 1] in "$€£¥") and not is_label
         if certain or any(labels):  # also beside a version, as in 8.1, 8.2 and 8.3
             form = written.translate(separators) if certain else written
+            # without a unit, people write no three decimals: 1,000 is a thousand
+            is_group = given[0] == "," in written and "." not in _plain(written)
+            if is_group and number.kind != "unit" and written[0] != "0":
+                form = written.replace(",", wanted[1])
             forms[_key(written)] = forms[_key(written).replace(" ", ".")] = form
-    for grouped in [f"{int(digits):,}" for digits in whole if digits.isdigit()]:
-        forms.setdefault(grouped.replace(",", "."), grouped.replace(",", wanted[1]))
+    for each in numbers(source):
+        if each.whole and each.written.isdigit() and 3 < len(each.written) <= _LONGEST_SIZE:
+            grouped = f"{int(each.written):,}"
+            forms.setdefault(grouped.replace(",", "."), grouped.replace(",", wanted[1]))
     for written, start, _ in reversed(list(_separated(target))):
         form = forms.get(_key(written), "")
         if len(form) == len(written):
@@ -462,7 +466,7 @@ def _is_label(written: str, start: int, source: str, target: str, given: tuple[s
     translation."""
     parts = written.split(".")
     whole, sign, decimals = written.partition(given[0])
-    first, *groups = (given[1].join(whole.split()) if given[1] in SPACES else whole).split(given[1])
+    first, *groups = given[1].join(whole.split()).split(given[1])
     is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
     is_address = len(parts) == 4 and all(
         part.isdigit() and int(part) < 256 and (part == "0" or part[0] != "0") for part in parts

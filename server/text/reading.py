@@ -113,7 +113,7 @@ def read(
     text = sentence.text
     spans = [code[:2] for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
-    plain = blanked(text, spans) if spans else text
+    plain = blanked(text, spans)
     if not has_letters(plain, language):
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence) if sentence.codes else {}

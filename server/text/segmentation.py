@@ -82,9 +82,6 @@ CUTS = tuple(
 )
 
 
-_WITHIN_WORD = re.compile(r"(?<=[.,:–])[A-Za-z\d]")
-
-
 def split_sentences(
     text: str,
     language: str,
@@ -276,10 +273,9 @@ def _best_cut(
     """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest] and
     not within a word, or `latest`. The patterns see `ahead` characters more."""
     for pattern in kinds:
-        ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest + ahead)]
-        fit = [
-            end for end in ends if earliest <= end <= latest and not _WITHIN_WORD.match(text, end)
-        ]
-        if fit:
-            return fit[-1]
+        for found in reversed([*pattern.finditer(text, earliest - 1, latest + ahead)]):
+            end = found.end()
+            is_within = text[end - 1] in ".,:–" and text[end : end + 1].isalnum()
+            if earliest <= end <= latest and not is_within:
+                return end
     return latest

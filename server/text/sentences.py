@@ -71,7 +71,7 @@ def split(
     for start, end in (*[code[:2] for code in tagged.codes if code.splits], (len(text), 0)):
         if start > done:
             found = split_sentences(text[done:start], language, split, is_ordinary)
-            spans += [(first + done, last + done) for first, last in found] if done else found
+            spans += [(first + done, last + done) for first, last in found]
         done = end
     whole = Sentence(0, tagged, tuple(terms))
     kept = _spans(tagged, terms)

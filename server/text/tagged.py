@@ -84,8 +84,7 @@ class Tagged(NamedTuple):
     @property
     def bare(self) -> str:
         """The text with spaces in place of its codes, but for those that are SPELLED."""
-        spans = self.codes and [code[:2] for code in self.codes if code.kind not in SPELLED]
-        return blanked(self.text, spans) if spans else self.text
+        return blanked(self.text, [code[:2] for code in self.codes if code.kind not in SPELLED])
 
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of

@@ -26,7 +26,6 @@ PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
 _OPERAND = r"([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,])[\"'′″]?)"
 OPERAND = regex.compile(rf"[ ]{_OPERAND}(?![\w-]|['’]\w)")
 OPERAND_END = regex.compile(rf"(?<![\w-]|\w['’]){_OPERAND}[ ]$")
-NAMES = regex.compile(r"\p{L}[\p{L}\p{M}]+(?: \p{L}[\p{L}\p{M}]+)+")
 LONGEST_PART = 100
 
 
@@ -37,8 +36,7 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
     text = tagged.text
     plain = blanked(text, [code[:2] for code in tagged.codes])
     runs = [_widened(plain, run) for run in _runs(plain, tokenizer, readable)]
-    runs = _joined(plain, sorted([*runs, *_names(plain, tokenizer, runs)]))
-    return _with_runs(tagged, plain, runs) if runs else tagged
+    return _with_runs(tagged, plain, _joined(plain, runs)) if runs else tagged
 
 
 def may_lack(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> bool:
@@ -64,28 +62,6 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
         else:
             runs.append((start, found.end()))
     return runs
-
-
-def _names(
-    text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Returns words beside each other that are not ASCII and spelled nearly letter by letter, if
-    the vocabulary lacks a letter of one: bún bò Huế. A model drops parts of such a name."""
-    lacked = {text[start:end] for start, end in runs}
-    names: list[tuple[int, int]] = []
-    for found in NAMES.finditer(text) if not text.isascii() else ():
-        first = start = found.start()
-        known = True
-        for word in (*found[0].split(" "), ""):
-            small = word.lower()
-            if word.isascii() or not len(word) <= 2 * len(tokenizer.encode_target(small)) > 2:
-                if not known and first < start - 1 and " " in text[first : start - 1]:
-                    names.append((first, start - 1))
-                first, known = start + len(word) + 1, True
-            elif word in lacked or tokenizer.may_spell(tokenizer.encode_ids(small)):
-                known = False
-            start += len(word) + 1
-    return names
 
 
 def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:

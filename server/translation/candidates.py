@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from model.search.options import DecodingOptions
@@ -18,7 +19,7 @@ from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest
 from server.text.characters import NO_SPACES, WORD
 from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
-from server.text.numbers import numbers
+from server.text.numbers import is_roman, numbers
 from server.text.segmentation import blanked
 from server.text.syntax.match import Match
 from server.translation.catalog import Leg
@@ -136,23 +137,12 @@ async def _in_both_directions(
     copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
     order = sorted(both, key=lambda place: (copies[place], -both[place].score))
     best = next(place for place in order if place < near)
-    order = [best, *[place for place in order if place != best]]
+    order.sort(key=best.__ne__)
     context.metrics.reranked.add("other" if order[0] else "search")
-    first = draft.answer.timings
-    slowest = max(
-        [answer.timings for answer in answers],
-        key=lambda each: each.queue + each.encode + each.decode,
-    )
-    timings = replace(
-        first,
-        queue=first.queue + slowest.queue,
-        encode=first.encode + slowest.encode,
-        decode=first.decode + slowest.decode,
-    )
-    return replace(
-        draft,
-        answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings),
-    )
+    slowest = max([answer.timings for answer in answers], key=attrgetter("seconds"))
+    timings = draft.answer.timings.then(slowest)
+    ordered = tuple([both[place] for place in order])
+    return replace(draft, answer=replace(draft.answer, hypotheses=ordered, timings=timings))
 
 
 async def small(context: SentenceContext, draft: Draft) -> Draft:
@@ -227,6 +217,7 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
         all(code.start == code.end for code in segment.tagged.codes)
         and is_plain(segment.text, draft.text)
         and not leg.model.tokenizer.may_spell(segment.ids)
+        and not _damaged(segment.text, draft.text, leg)
     ):
         return draft
     for everything in (False, True):
@@ -262,9 +253,35 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
         word = visible[name.start : name.end].casefold().removesuffix("s")  # of a genitive
         if word.strip() and written.count(word) < read.count(word):
             names.append(name)
+    names += _damaged(visible, target, leg)
     return (
         [*(found or ()), *names] if found is not None or names or reading.missing(target) else None
     )
+
+
+def _damaged(text: str, target: str, leg: Leg) -> list[Match]:
+    """Returns the names in capitals of which a translation has only some letters, CN for CNN, or
+    more, BIPDR for GDPR. A piece of the vocabulary is a translation: UN for UNO."""
+    given = {text[each.start : each.end]: each for each in words(text, True)}
+    lacks, encode = (
+        [name for name in given if name not in target],
+        leg.model.tokenizer.encode_target,
+    )
+    if not 0 < len(lacks) < 4:  # a shout
+        return []
+    new = {target[each.start : each.end] for each in words(target, True)} - {*given}
+    sizes = {name: len(encode(name)) for name in new if not is_roman(name)}
+    return [
+        given[name] for name in lacks if any(_is_damaged(name, *each) for each in sizes.items())
+    ]
+
+
+def _is_damaged(name: str, written: str, pieces: int) -> bool:
+    if len(written) > len(name):
+        return pieces > 2
+    letters = iter(name)
+    is_part = len(written) < len(name) <= 2 * len(written) and pieces > 1
+    return is_part and all(letter in letters for letter in written)
 
 
 def all_of(segment: Segment, leg: Leg) -> list[Match]:
@@ -275,22 +292,23 @@ def all_of(segment: Segment, leg: Leg) -> list[Match]:
 
 def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
     """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan. The
-    languages of the model do not have this letter, so the word is a name."""
+    model's languages lack it, so they are names, as are words near one that are spelled letter by
+    letter: bún Huế."""
     tokenizer = leg.model.tokenizer
     if not tokenizer.may_spell(segment.ids):
         return ()
-    letters = {
-        character
-        for character in segment.text
-        if character.isalpha()
-        and not character.isascii()
-        and character.lower() not in _RARE_LETTERS
-    }
-    spelled = {
-        letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))
-    }
+    letters = [each for each in {*segment.text} if each.isalpha() and not each.isascii()]
+    rare = [each for each in letters if each.lower() not in _RARE_LETTERS]
+    spelled = {each for each in rare if tokenizer.may_spell(tokenizer.encode_ids(each.lower()))}
     found = words(segment.text) if spelled else ()
-    return [word for word in found if not spelled.isdisjoint(segment.text[word.start : word.end])]
+    parts = [segment.text[word.start : word.end] for word in found]
+    names = [*map(spelled.intersection, parts)]
+    return [
+        word
+        for n, (word, part) in enumerate(zip(found, parts, strict=True))
+        if any(names[max(0, n - 2) : n + 3])
+        and (names[n] or len(part.encode()) > len(part) <= len(tokenizer.encode_target(part)) + 1)
+    ]
 
 
 def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:

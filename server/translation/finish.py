@@ -240,11 +240,12 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     )
     is_marked = ".." in source or not _REPEATED.isdisjoint(source)
     if not draft.copied and (is_marked or may_hold(source)):
-        finished = []
-        for each in draft.finished:
-            edits = [*mark_edits(source, each.bare), *half_edits(source, each.bare)]
-            finished.append(each.edited(sorted(edits)) if edits else each)
-        draft = replace(draft, finished=tuple(finished))
+        edits = [
+            (*mark_edits(source, each.bare), *half_edits(source, each.bare))
+            for each in draft.finished
+        ]
+        pairs = zip(draft.finished, edits, strict=True)
+        draft = replace(draft, finished=tuple([each.edited(sorted(its)) for each, its in pairs]))
     targets = before = draft.targets
     if may_hold(source) or not source.isascii():
         is_amount = not draft.flags and (everything or not _AMOUNT.isdisjoint(source))

@@ -199,14 +199,10 @@ def _detected(
         for text in texts
     ]
     best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted)]
+    known = [guess.confidence and guess.language in catalog.known_sources for guess in best]
     return [
-        (
-            guess,
-            guess.language
-            if guess.confidence and guess.language in catalog.known_sources
-            else None,
-        )
-        for guess in best
+        (guess, guess.language if is_known else None)
+        for guess, is_known in zip(best, known, strict=True)
     ]
 
 

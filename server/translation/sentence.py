@@ -66,10 +66,9 @@ def _declared(
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     """Returns the rows that a request chooses for a sentence: of its beam, of reranking, of checks
     and of a retry."""
-    beams = [
-        options.beam_size,
-        *([retry_options(options).beam_size] if request.on_flag == "retry" else []),
-    ]
+    beams = [options.beam_size]
+    if request.on_flag == "retry":
+        beams.append(retry_options(options).beam_size)
     reverse = max(candidates.MOST, request.options.hypotheses) if options.rerank else 0
     return sum([beam + reverse * (beam > 1) for beam in beams]) + request.thorough
 

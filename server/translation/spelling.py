@@ -52,9 +52,7 @@ def half_edits(text: str, target: str) -> list[Edit]:
     for each in numbers(target):
         (hour, minute), after = _clock(each), target[each.last : each.last + 6].lstrip().lower()
         is_hour = target[max(0, each.digits - 4) : each.digits] == "las "
-        is_hour |= after.startswith(("heure", "uhr")) or (
-            after[:1] == "h" and not after[1:2].isalpha()
-        )
+        is_hour |= each.kind == "clock" or (after[:1] == "h" and not after[1:2].isalpha())
         said = target[each.last : each.until].lstrip() if each.kind == "clock" else ""
         has_letter = said[-1:].lower() == "m"  # 6 pm
         for way in ways if minute or has_letter or is_hour else ():

@@ -173,9 +173,9 @@ class Translation:
         parts = [
             [sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs
         ]
-        return Timings(
-            queue=sum(max(timing.queue for timing in part) for part in parts),
-            encode=sum(max(timing.encode for timing in part) for part in parts),
-            decode=sum(max(timing.decode for timing in part) for part in parts),
-            first_token=max((timing.first_token for part in parts for timing in part), default=0.0),
-        )
+        queue, encode, decode = [
+            sum(max(getattr(timing, name) for timing in part) for part in parts)
+            for name in ("queue", "encode", "decode")
+        ]
+        first = max((timing.first_token for part in parts for timing in part), default=0.0)
+        return Timings(queue, encode, decode, first)

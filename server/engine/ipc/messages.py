@@ -154,6 +154,16 @@ class Timings:
     decode: float
     first_token: float
 
+    @property
+    def seconds(self) -> float:
+        """The seconds until the end."""
+        return self.queue + self.encode + self.decode
+
+    def then(self, after: Timings) -> Timings:
+        """Returns the timings of two sequences one after the other."""
+        queue, encode = self.queue + after.queue, self.encode + after.encode
+        return Timings(queue, encode, self.decode + after.decode, self.first_token)
+
 
 NO_TIMINGS = Timings(0.0, 0.0, 0.0, 0.0)
 

@@ -1,9 +1,7 @@
 """What a scanner finds, and the text that scanners share.
 
 A scanner returns the match at a sign of its syntax, which may begin before it (an e-mail address),
-but not before the end of the last accepted match.
-
-"""
+but not before the end of the last accepted match."""
 
 from __future__ import annotations
 

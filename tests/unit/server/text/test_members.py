@@ -162,27 +162,6 @@ def test_equal_sentences_keep_the_markup_of_their_own_tokens() -> None:
     assert segmented.join(targets).write() == source
 
 
-def test_a_name_of_several_foreign_words_is_one_code(tokenizer: Tokenizer) -> None:
-    chance = random.Random(SEED)
-    starts, vowels, ends = (
-        "b ch d g kh l m n ph th tr v".split(),
-        "ế ộ ử ằ ả ố ị".split(),
-        "n ng m t c".split(),
-    )
-    for _ in range(200):
-        syllables = [
-            chance.choice(starts) + chance.choice(vowels) + chance.choice(ends)
-            for _ in range(chance.randint(1, 3))
-        ]
-        syllables.insert(chance.randrange(len(syllables) + 1), chance.choice(("bún", "bánh", "mì")))
-        name = " ".join(syllables)
-        tagged = with_unwritable(Tagged(f"I like {name} very much"), tokenizer, readable)
-        assert [code.equiv for code in tagged.codes] == [name]
-        marked = html.scan(f"I like <b>{name.replace(' ', '</b> <i>', 1)}</i> very much", "en")
-        codes = [code for code in with_unwritable(marked, tokenizer, readable).codes if code.equiv]
-        assert " ".join([code.equiv for code in codes]) == name
-
-
 def identifiers(chance: random.Random, count: int, least: int, most: int) -> list[str]:
     """Returns words of `least` to `most` letters that are of no language."""
     return [

@@ -92,6 +92,8 @@ def test_times_are_compared_as_a_whole() -> None:
         "5 h 30% of it",
         "siglos después",
         "COVID-19th",
+        "Ver Figura 1.1",
+        "Ve a casa",
     ],
 )
 def test_what_is_no_ordinal_and_no_time(text: str) -> None:
@@ -142,9 +144,10 @@ def test_a_time_of_a_clock_of_12_hours_keeps_its_half_of_the_day(language: str) 
 
 PARTS = {
     "am": "de la madrugada|de la mañana|por la mañana|Uhr morgens|Uhr am Morgen|Uhr vormittags"
-    "|heures du matin|in the morning|a.m.|am",
+    "|heures du matin|in the morning|a.m.|am|mañana por la mañana|heures demain matin",
     "pm": "de la tarde|de la noche|por la noche|Uhr abends|Uhr am Abend|Uhr nachmittags"
-    "|heures de l'après-midi|heures du soir|o'clock in the evening|in the afternoon|p. m.",
+    "|heures de l'après-midi|heures du soir|o'clock in the evening|in the afternoon|p. m."
+    "|mañana por la noche|esta noche|Uhr morgen Abend|heures demain soir|h ce soir|tonight",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -42,16 +43,35 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
         ("de", "Erdoğans Partei", "Erdoan's party", ["Erdoğans"]),
         ("fr", "Œuvre d'art d'Israël", "Work of art of Israel", None),
         ("en", "A Chișinău 5", "A Chi... 5", ["Chișinău"]),
+        ("en", "The CNN met the HMC.", "Die CN traf die MC.", ["CNN", "HMC"]),
+        ("en", "The GDPR is old.", "Die BIPDR ist alt.", ["GDPR"]),
+        ("de", "Die UNO und die USA.", "The UN and the US.", None),
+        ("fr", "L'OTAN et le VIH au siècle.", "NATO and HIV in the XX.", None),
+        ("en", "THANK YOU FOR IT, Mob.", "DANK DIRF.", None),
     ],
 )
-def test_a_lost_name_with_letters_that_the_vocabulary_lacks_with_their_marks_is_masked(
-    source, text, target, masked
-):
+def test_a_damaged_name_is_masked(source, text, target, masked):
     model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
     leg = Leg(model, source, "de" if source == "en" else "en")
     [segment] = segment_text(text, leg).segments
     found = with_codes(segment, lost(segment, target, leg) or (), leg)
     assert (found and [code.equiv for code in found.tagged.codes]) == masked
+
+
+def test_lost_words_of_a_foreign_name_are_masked_and_words_of_the_language_are_not():
+    model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
+    leg, chance = Leg(model, "de", "en"), random.Random(48)
+    starts, ends = "b ch d g kh l m n ph th tr v".split(), "n ng m t c".split()
+    for _ in range(100):
+        name = [
+            chance.choice(starts) + chance.choice("ếộửằảốị") + chance.choice(ends)
+            for _ in range(chance.randint(1, 3))
+        ]
+        name.insert(chance.randrange(len(name) + 1), chance.choice(("bún", "phò", "mì")))
+        [segment] = segment_text(f"Der König {' '.join(name)} Köln ist alt.", leg).segments
+        assert lost(segment, f"The King {' '.join(name)} Köln is old.", leg) is None
+        found = with_codes(segment, lost(segment, "The Köln is old.", leg) or (), leg)
+        assert [code.equiv for code in found.tagged.codes] == name
 
 
 @pytest.mark.parametrize(
