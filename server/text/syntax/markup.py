@@ -190,7 +190,8 @@ def tag(source: Source, at: int) -> Match | None:
     splits = name in BLOCK or name in ("br", "hr") or name in source.computed(_texts)
     if found[1]:
         return Match(at, end, "break" if splits else "close", "tag", name)
-    if name in KEPT or NO_TRANSLATE.search(text, at, end):
+    is_empty = name not in INLINE and text.startswith(f"</{found[2]}>", end)
+    if name in KEPT or is_empty or NO_TRANSLATE.search(text, at, end):
         close = source.find(f"</{found[2]}", end)
         last = text.find(">", close, at + LONGEST_TAG) if close >= 0 else -1
         if last >= 0:

@@ -252,3 +252,10 @@ def test_an_empty_element_is_one_code_between_words() -> None:
     for name in ("i", "span", "em", "a"):
         [code] = html.scan(f"Click <{name} class='x'></{name}> to save", "en").codes
         assert (code.role, code.data) == ("ph", f"<{name} class='x'></{name}>")
+    for name in ("x", "b1", "ph", "my-icon"):
+        for element in (f"<{name} id='1'></{name}>", f"<{name}></{name}>"):
+            for tagged in (
+                plain.scan(Tagged(f"Click {element} to save")),
+                html.scan(f"Click {element} to save"),
+            ):
+                assert [code.word for code in tagged.codes] == ["name"]
