@@ -70,6 +70,11 @@ class Connections:
         """Whether the process that started the worker has gone."""
         return self._owner.reader not in self._open
 
+    @property
+    def shared(self) -> bool:
+        """Whether further processes are connected."""
+        return len(self._open) > 2
+
     def close(self) -> None:
         """Closes everything."""
         for connection in {*self._open.values()}:

@@ -71,8 +71,11 @@ class WorkerLoop:
     # ----------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        idle = _LOADING_POLL_SECONDS if self._runner.loading() else None
-        wait = 0.0 if self._scheduler.jobs else idle
+        wait = _LOADING_POLL_SECONDS if self._runner.loading() else None
+        if self._scheduler.jobs:
+            wait = 0.0
+        elif wait is None and self._stats.steps:  # not reported yet
+            wait = max(0.0, self._reported + _REPORT_SECONDS - time.monotonic())
         for message in self._pipes.receive(wait):
             self._handle(message)
 
@@ -119,10 +122,11 @@ class WorkerLoop:
             self._outbox.insert(0, ready)
 
     def _flush(self) -> None:
-        """Sends all messages as one frame; adds statistics and progress at intervals and before the
-        loop waits."""
+        """Sends all messages as one frame; adds statistics and progress at intervals, and before
+        the loop waits unless they would wake another process than that of the answers."""
         now = time.monotonic()
-        if now - self._reported >= _REPORT_SECONDS or not self._scheduler.jobs:
+        waits = not (self._scheduler.jobs or self._pipes.shared)
+        if now - self._reported >= _REPORT_SECONDS or waits:
             self._reported = now
             self._report()
         if self._outbox:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,8 +27,10 @@ from server.engine.ipc.messages import (
     UnloadModel,
     WorkerReady,
 )
+from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Unpacker, pack
 from server.engine.worker.connections import Connections
+from server.engine.worker.loop import WorkerLoop
 
 READY = WorkerReady("cpu", "int8", "fake")
 
@@ -205,6 +208,33 @@ def test_statistics_are_for_the_owner_alone(bench):
     process.read()
     assert [report.running for report in bench.reported()] == list(range(50))
     assert not process.received
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_idle_worker_wakes_the_owner_of_others_jobs_ten_times_a_second(
+    bench, others, monkeypatch
+):
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for _ in range(others):
+        bench.process()
+    bench.receive()
+    runner = Mock(ready=lambda: READY, loaded=list, loading=lambda: False)
+    worker = WorkerLoop(bench.connections, runner, WorkerOptions())
+    waits: list[float | None] = []
+    monkeypatch.setattr(worker._pipes, "receive", lambda wait: waits.append(wait) or [])
+    for number in range(100):  # steps of 10 ms, with a pause after each
+        now = 100 + number / 100
+        worker._stats.steps.append((number, 0.5))
+        worker._flush()
+        worker._receive()
+    now += 0.1
+    worker._flush()
+    found = [report.steps for report in bench.reported()]
+    waited = [wait for wait in waits if wait is not None]
+    assert max(waited, default=0.0) <= 0.1 and (len(waited) > 80) == bool(others)
+    assert [row for steps in found for row, _ in steps] == list(range(100))
+    assert len(found) in ((100,) if not others else (10, 11))
 
 
 @pytest.mark.parametrize("seed", range(10))
