@@ -158,7 +158,7 @@ def test_a_worker_that_is_frozen_while_it_loads_is_found_as_soon() -> None:
 
 
 def test_a_worker_that_loads_reports() -> None:
-    pipes = Mock()
+    pipes = Mock(shared=False)
     loop = WorkerLoop(pipes, Mock(loading=lambda: True), OPTIONS)
     for _ in range(3):
         loop._flush()
