@@ -136,7 +136,9 @@ def _parser() -> argparse.ArgumentParser:
         default=60.0,
         help="longest wait for a legal hog's answer, in seconds",
     )
-    big.add_argument("--kinds", default="", help="only the kinds of hogs whose name contains this")
+    big.add_argument(
+        "--kinds", default="", help="only hogs whose name contains this, or one of A|B|C"
+    )
     return parser
 
 

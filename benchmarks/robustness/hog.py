@@ -149,50 +149,49 @@ async def hog(
     patience: float,
     kinds: str,
 ) -> dict[str, Any]:
-    """Measures each kind of hog whose name contains `kinds` beside `clients` clients for `seconds`.
+    """Measures each kind of hog whose name contains one of the `kinds`, which | separates, beside
+    `clients` clients and one that sends markup for `seconds`, and these clients without the hog.
     The hog has the clients' address, or another one; it waits at most `patience` seconds for an
     answer."""
     figures: dict[str, Any] = {"clients": clients, "refused": 0, "failures": Counter(), "wrong": 0}
 
-    async def run() -> AttemptStats:
-        return await _clients(served.address, requests, clients, seconds)
+    async def run() -> tuple[AttemptStats, AttemptStats]:
+        plain = _clients(served.address, requests, clients, seconds)
+        with_markup = _marked_client(served.address, requests, seconds, source, target)
+        return await asyncio.gather(plain, with_markup)
 
     await run()
     for kind, request in hog_requests(source, target).items():
-        if kinds not in kind:
+        if not any(part in kind for part in kinds.split("|")):
             continue
+        without = await run()
         for name, address in (("same address", ""), ("another address", OTHER_ADDRESS)):
-            alone, statuses = await run(), Counter[str]()
-            alone_marked = await _marked_client(served.address, requests, seconds, source, target)
+            statuses = Counter[str]()
             tasks = [
                 asyncio.create_task(_hog(served.address, address, request, patience, statuses))
                 for _ in range(IN_FLIGHT)
             ]
             await asyncio.sleep(HEAD_START)
-            beside, beside_marked = await asyncio.gather(
-                run(), _marked_client(served.address, requests, seconds, source, target)
-            )
+            beside = await run()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await _settled(served)
-            figures[f"{kind}: {name}"] = row = {
-                "answers": beside.answers,
-                "refused": beside.statuses["429"],
-                "p99 ms": round(1000 * beside.latency(0.99), 1),
-                "p99 ms without": round(1000 * alone.latency(0.99), 1),
-                "ratio": round(beside.latency(0.99) / max(1e-9, alone.latency(0.99)), 2),
-                "markup p99 ms": round(1000 * beside_marked.latency(0.99), 1),
-                "markup ratio": round(
-                    beside_marked.latency(0.99) / max(1e-9, alone_marked.latency(0.99)), 2
-                ),
-                "markup refused": beside_marked.statuses["429"],
-                "hog": dict(statuses),
-            }
+            row: dict[str, Any] = {"hog": dict(statuses)}
+            for sent, stats, before in zip(("plain", "markup"), beside, without, strict=True):
+                times = stats.latency(0.99), before.latency(0.99)
+                row[sent] = {
+                    "answers": stats.answers,
+                    "refused": stats.statuses["429"],
+                    "p99 ms": round(1000 * times[0], 1),
+                    "without": round(1000 * times[1], 1),
+                    "ratio": round(times[0] / max(1e-9, times[1]), 2),
+                }
+                figures["refused"] += stats.statuses["429"]
+                figures["failures"] += stats.failures()
+            figures[f"{kind}: {name}"] = row
             print(f"{kind}: {name}: {row}", file=sys.stderr, flush=True)
-            figures["refused"] += beside.statuses["429"]
-            figures["failures"] += beside.failures()
-            figures["wrong"] += beside.wrong
+            figures["wrong"] += beside[0].wrong
     return figures
 
 
