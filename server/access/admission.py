@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from server.access.invitations import Invitations
 from server.engine.client.lease import KINDS, RENEWAL_SECONDS, Backlog, Load, WorkKind
@@ -31,6 +32,16 @@ largest short requests of one caller leave room for its others."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds
 would be almost twice that."""
+
+
+class Ask(NamedTuple):
+    """The units of work of a request, the caller whose share counts (None: no share does), the
+    factor of this share, and the key of a request that a client may repeat."""
+
+    cost: float
+    caller: str | None = None
+    weight: float = 1.0
+    key: int | None = None
 
 
 @dataclass(slots=True)
@@ -62,45 +73,41 @@ class Queue:
     busy: float = 0.0
     _counted_until: float = 0.0
 
-    def add(self, caller: str | None, weight: float, cost: float, now: float) -> None:
-        """Adds an accepted request of a caller."""
+    def add(self, ask: Ask, now: float) -> None:
+        """Adds a request that is accepted."""
         if not self.callers:
             self._counted_until = now  # time without work is not measured
-        work = self.callers.setdefault(caller, CallerWork())
-        self.total_weight += weight - work.weight
-        work.weight = weight
-        work.units += cost
+        work = self.callers.setdefault(ask.caller, CallerWork())
+        self.total_weight += ask.weight - work.weight
+        work.weight = ask.weight
+        work.units += ask.cost
         work.requests += 1
-        self.units += cost
+        self.units += ask.cost
         self.requests += 1
 
-    def remove(
-        self, caller: str | None, cost: float, now: float, succeeded: bool, deep: float
-    ) -> None:
+    def remove(self, ask: Ask, now: float, succeeded: bool, deep: float) -> None:
         """Removes a request. One that succeeded counts in the measured speed if at least `deep`
         units were accepted: with less work the device is idle at times."""
         if succeeded:
             if self.units >= deep:
                 self.busy += now - self._counted_until
-                self.finished += cost
+                self.finished += ask.cost
             self._counted_until = now
         self.requests -= 1
-        self.units = self.units - cost if self.requests else 0.0
-        work = self.callers[caller]
-        work.units -= cost
+        self.units = self.units - ask.cost if self.requests else 0.0
+        work = self.callers[ask.caller]
+        work.units -= ask.cost
         work.requests -= 1
         if not work.requests:
-            self.total_weight -= self.callers.pop(caller).weight
+            self.total_weight -= self.callers.pop(ask.caller).weight
 
-    def wait(self, caller: str | None, speed: float) -> float:
-        """Returns the seconds until the next request of a caller is served, where callers get
-        shares by weight."""
-        if caller is None:
-            return self.units / speed
-        if caller not in self.callers:
-            return 0.0
+    def ahead(self, caller: str | None) -> float:
+        """Returns the units before the next request of a caller, where callers get shares by
+        weight."""
+        if caller is None or caller not in self.callers:
+            return self.units if caller is None else 0.0
         work = self.callers[caller]
-        return min(self.units, work.units * self.total_weight / work.weight) / speed
+        return min(self.units, work.units * self.total_weight / work.weight)
 
     def load(self) -> Load:
         """Returns what the pool counts."""
@@ -206,32 +213,27 @@ class Admission:
         key: int | None = None,
     ) -> Permit:
         """Occupies `cost` units until the `with` block of the returned permit ends, or until its
-        `release`.
+        `release`; see Ask.
 
-        `caller` is the name of the caller whose share counts; without one, no share does. `weight`
-        multiplies it. `deadline` is on the same clock as the class. Work waits behind that of its
-        kind, documents behind all. `key` identifies a request that a client may repeat. Raises
-        Overloaded at once where there is no room, or where the queue would take longer than the
-        deadline allows.
+        `deadline` is on the same clock as the class. Work waits behind that of its kind, documents
+        behind all. Raises Overloaded at once where there is no room, or where the queue would take
+        longer than the deadline allows.
         """
-        now, queue = self.renew(), self.queues[kind]
+        ask, now, queue = Ask(cost, caller, weight, key), self.renew(), self.queues[kind]
         if deadline is not None and now > deadline:
             raise TimeoutError
-        if (error := self._rejection((kind,), cost, caller, weight, key, now)) is not None:
+        if (error := self._rejection(ask, (kind,), now)) is not None:
             raise error
         if queue.invitations:
             queue.invitations.take_up(key, now)
-        wait, deep = queue.wait(caller, self.lease.speeds[kind]), DEEP * self.lease.least
+        wait, deep = queue.ahead(caller) / self.lease.speeds[kind], DEEP * self.lease.least
         # With less work the speed is not measured, so one that is too low, as after a freeze, would
         # stay.
         if deadline is not None and queue.units >= deep and now + wait > deadline:
-            raise Overloaded(
-                "The queue is longer than the time this request allows.",
-                max(1, math.ceil(wait / 2)),
-                "deadline",
-            )
-        queue.add(caller, weight, cost, now)
-        return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded, deep))
+            sentence = "The queue is longer than the time this request allows."
+            raise Overloaded(sentence, max(1, math.ceil(wait / 2)), "deadline")
+        queue.add(ask, now)
+        return Permit(lambda succeeded: queue.remove(ask, self.clock(), succeeded, deep))
 
     def refusal(
         self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind
@@ -241,51 +243,35 @@ class Admission:
         now = self.renew()
         if any(self.queues[kind].invitations.is_due(key, now) for kind in kinds):
             return None
-        return self._rejection(kinds, cost, caller, 1.0, key, now)
+        return self._rejection(Ask(cost, caller, key=key), kinds, now)
 
-    def _rejection(
-        self,
-        kinds: Sequence[WorkKind],
-        cost: float,
-        caller: str | None,
-        weight: float,
-        key: int | None,
-        now: float,
-    ) -> Overloaded | None:
+    def _rejection(self, ask: Ask, kinds: tuple[WorkKind, ...], now: float) -> Overloaded | None:
         """Returns the error of a request that fits as none of these kinds, and remembers by its key
         when it may return."""
         for kind in kinds:
-            excess, reason = self._excess(kind, cost, caller, weight, key, now)
+            excess, reason = self._excess(ask, kind, now)
             if excess <= 0:
                 return None
-        invitations = self.queues[kind].invitations
-        moment = invitations.moment(key)
+        invitations, speed = self.queues[kind].invitations, self.lease.speeds[kind]
+        moment = invitations.moment(ask.key)
         if moment is not None and moment > now:  # it came too early
             return Overloaded(self._message, math.ceil(moment - now), reason)
-        invitations.take_up(key, now)
-        wait = min((excess + invitations.work) / self.lease.speeds[kind], LONGEST_RETRY_AFTER)
+        invitations.take_up(ask.key, now)
+        wait = min((excess + invitations.work) / speed, LONGEST_RETRY_AFTER)
         seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
-        if key is not None:
-            invitations.add(key, now + seconds, cost)
+        if ask.key is not None:
+            invitations.add(ask.key, now + seconds, ask.cost)
         return Overloaded(self._message, seconds, reason)
 
-    def _excess(
-        self,
-        kind: WorkKind,
-        cost: float,
-        caller: str | None,
-        weight: float,
-        key: int | None,
-        now: float,
-    ) -> tuple[float, str]:
-        """Returns the units that must finish before `cost` units fit beside those that are expected
-        back, not positive where they do, and the reason of a rejection: the caller where all others
+    def _excess(self, ask: Ask, kind: WorkKind, now: float) -> tuple[float, str]:
+        """Returns the units that must finish before a request fits beside those that are expected
+        back, not positive where it does, and the reason of a rejection: the caller where all others
         would fit."""
-        queue = self.queues[kind]
+        queue, lease, (cost, caller, weight, key) = self.queues[kind], self.lease, ask
         if not queue.units:
             return 0.0, ""
         work = queue.callers.get(caller, NO_WORK)
-        held = 0.0 if caller is None else work.units + self.lease.elsewhere.get((kind, caller), 0.0)
+        held = 0.0 if caller is None else work.units + lease.elsewhere.get((kind, caller), 0.0)
         room, kept = self._room(kind), 0.0
         if (due := queue.invitations.due(now)) and not queue.invitations.is_due(key, now):
             # As much stays free for one that is new as beside these callers if they had all that
@@ -301,9 +287,8 @@ class Admission:
         # `own` is the caller's.
         share, own = weight * queue.share, weight / (queue.total_weight + weight - work.weight)
         factor = share / (1 + share)
-        excess = (held + cost - factor * (self.lease.doors * free + held)) / (
-            own + factor * (1 - own)
-        )
+        excess = held + cost - factor * (lease.doors * free + held)
+        excess /= own + factor * (1 - own)
         return max(over, min(excess, queue.units)), "queue" if over > 0 else "caller"
 
     def _room(self, kind: WorkKind) -> float:
@@ -313,11 +298,8 @@ class Admission:
             return lease.looks
         if kind == "document":
             return DOCUMENTS_SHARE * lease.translations
-        room = max(
-            (1 - DOCUMENTS_SHARE) * lease.translations,
-            lease.translations - self.queues["document"].units,
-        )
+        reserve = (1 - DOCUMENTS_SHARE) * lease.translations
+        room = max(reserve, lease.translations - self.queues["document"].units)
         few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
-        return min(
-            room, max(lease.least, lease.speeds[kind] * self._seconds, min(few, self._seconds))
-        )
+        fast = max(lease.speeds[kind] * self._seconds, min(few, self._seconds))
+        return min(room, max(lease.least, fast))

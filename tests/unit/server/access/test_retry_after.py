@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from server.access import invitations
-from server.access.admission import Admission, Permit
+from server.access.admission import Admission, Ask, Permit
 from server.access.invitations import Invitations
 from server.engine.client.lease import Backlog
 from server.errors import Overloaded
@@ -132,7 +132,7 @@ def test_the_wait_for_an_own_share_counts_what_others_finish():
         server.send(10, f"caller {number % 16}", next(server.keys))
     queue = server.admission.queues["short"]
     for caller in queue.callers:
-        excess, _ = server.admission._excess("short", 100, caller, 1.0, None, 1.0)
+        excess, _ = server.admission._excess(Ask(100, caller), "short", 1.0)
         assert 0 < excess <= min(queue.units, 3_000)
 
 
