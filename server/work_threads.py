@@ -1,5 +1,5 @@
-"""Turns between callers, and threads beside the event loop for Python functions that take up to a
-second."""
+"""Turns between callers and between documents, and threads beside the event loop for Python
+functions that take up to a second."""
 
 from __future__ import annotations
 
@@ -71,21 +71,42 @@ Result = TypeVar("Result")
 THREADS = 2
 """Functions that run at the same time, of two callers."""
 REST = 1.0
-"""After a function of t seconds its thread rests for REST * t, if short texts came meanwhile: they
-share the interpreter and the processors with it, and take longer beside it."""
+"""After t seconds of long work it rests for REST * t, if short texts come meanwhile: they share the
+interpreter and the processors with it, and take longer beside it."""
+RECENT = 0.1
+"""So many seconds after a short text another one is expected."""
+
+
+class LoopTurns:
+    """Lets the work for documents go on on the event loop, for one after the other, and rest after
+    each part of it while short texts come. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._lock, self._worked, self.short = asyncio.Lock(), 0.0, -math.inf
+
+    def note_short(self) -> None:
+        """A short text is translated now."""
+        self.short = time.monotonic()
+
+    def add(self, seconds: float) -> None:
+        """The event loop has worked so long for a document."""
+        self._worked += seconds
+
+    async def next(self) -> None:
+        """Returns when the work for a document may go on."""
+        async with self._lock:
+            worked, self._worked = self._worked, 0.0
+            expected = time.monotonic() - self.short < RECENT
+            await asyncio.sleep(REST * worked if expected else 0.0)
 
 
 class WorkThreads:
     """Runs one function of a caller at a time in a thread, and at most THREADS in all, so that the
-    event loop shares the interpreter with few. Callers take turns. Belongs to one event loop."""
+    event loop shares the interpreter with few. Callers take turns. `turns` know of short texts.
+    Belongs to one event loop."""
 
-    def __init__(self) -> None:
-        self._slots = FairSlots(THREADS, 1)
-        self._short = -math.inf
-
-    def note_short(self) -> None:
-        """A short text is translated now."""
-        self._short = time.monotonic()
+    def __init__(self, turns: LoopTurns) -> None:
+        self._slots, self._turns = FairSlots(THREADS, 1), turns
 
     async def run(
         self, caller: str, size: int, function: Callable[..., Result], *arguments: object
@@ -101,7 +122,7 @@ class WorkThreads:
             held = slot.pop_all()
 
             def rest(_: object) -> None:
-                seconds = REST * (time.monotonic() - began) if self._short > began else 0
+                seconds = REST * (time.monotonic() - began) if self._turns.short > began else 0
                 loop.call_later(seconds, lambda: loop.create_task(held.aclose()))
 
             running.add_done_callback(rest)

@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, chain, islice
 from typing import Any
@@ -90,7 +90,7 @@ class Translator:
         self.history = history
         self.cache = cache
         self._metrics = metrics
-        self._threads = WorkThreads()
+        self._threads = WorkThreads(engine.turns)
         self._turns = Turns()
         self._shares = RowShares()
         self._translate_sentence = partial(sentence.translate_sentence, self._shares)
@@ -176,7 +176,7 @@ class Translator:
         cost = round(tokens * self._shares.rows(forms, min(_LOOK_ROWS, 2 * look_price / price)))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         if not document:
-            self._threads.note_short()
+            self.engine.turns.note_short()
         with (
             self.admission.admit(
                 cost * price,
@@ -389,7 +389,7 @@ class Translator:
             batch = Batch(
                 self.engine, len(segments), send, finish, report if listener else None, orders
             )
-            drafts = iter(await batch.run(self.engine.turns if priority else nullcontext()))
+            drafts = iter(await batch.run(self.engine.turns if priority else None))
         return [list(islice(drafts, len(part.segments))) for part in parts]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -15,6 +14,7 @@ from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.ipc.messages import JobResult
 from server.errors import AttentiveError
+from server.work_threads import LoopTurns
 
 Result = TypeVar("Result")
 MOST = 512
@@ -26,16 +26,27 @@ SLICE_SECONDS = 0.001
 
 
 class Slices:
-    """Divides the work for one request on the event loop into slices."""
+    """Divides the work for one request on the event loop into slices; those of a document take
+    `turns`."""
 
-    def __init__(self) -> None:
-        self._end = time.perf_counter() + SLICE_SECONDS
+    def __init__(self, turns: LoopTurns | None = None) -> None:
+        self._turns, self._began = turns, time.perf_counter()
 
     async def next(self) -> None:
         """Ends a step of the work; after SLICE_SECONDS of them others are served."""
-        if time.perf_counter() >= self._end:
-            await asyncio.sleep(0)
-            self._end = time.perf_counter() + SLICE_SECONDS
+        if time.perf_counter() >= self._began + SLICE_SECONDS:
+            self.end()
+            await self.begin()
+
+    async def begin(self) -> None:
+        """Serves others, then begins a slice."""
+        await (self._turns.next() if self._turns is not None else asyncio.sleep(0))
+        self._began = time.perf_counter()
+
+    def end(self) -> None:
+        """Ends the slice."""
+        if self._turns is not None:
+            self._turns.add(time.perf_counter() - self._began)
 
 
 class Batch(Generic[Result]):
@@ -61,25 +72,26 @@ class Batch(Generic[Result]):
         self._errors: dict[int, AttentiveError] = {}
         self._arrived: list[tuple[int, asyncio.Future[Any]]] = []
         self._news = asyncio.Event()
+        self._turns: LoopTurns | None = None
 
-    async def run(self, turns: AbstractAsyncContextManager[object]) -> list[Result]:
-        """Returns all results. Answers are worked on within `turns`. Raises the errors of
+    async def run(self, turns: LoopTurns | None = None) -> list[Result]:
+        """Returns all results; the work for those of a document takes `turns`. Raises the errors of
         `EngineClient.answer`; with a report after that of the results before."""
+        slices, self._turns = Slices(turns), turns
         try:
             while True:
-                await self._fill()
-                await self._tell()
+                await self._fill(slices)
+                await self._tell(slices)
+                slices.end()
                 if self._errors and None not in self._results[: (first := min(self._errors))]:
                     raise self._errors[first]
                 if self._done == len(self._results):
                     return [result for result in self._results if result is not None]
-                arrived = (await self._arrivals())[::-1]
-                while arrived:
-                    async with turns:
-                        until = time.perf_counter() + SLICE_SECONDS
-                        while arrived and time.perf_counter() < until:
-                            self._receive(*arrived.pop())
-                        await asyncio.sleep(0)
+                arrived = await self._arrivals()
+                await slices.begin()
+                for number, done in arrived:
+                    await slices.next()
+                    self._receive(number, done)
         finally:
             for item in self._sent.values():
                 self._engine.leave(item)
@@ -88,8 +100,7 @@ class Batch(Generic[Result]):
             if self._tasks:
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _fill(self) -> None:
-        slices = Slices()
+    async def _fill(self, slices: Slices) -> None:
         while self._begun < len(self._results) and len(self._sent) + len(self._tasks) < MOST:
             number = self._begun
             self._begun += 1
@@ -100,9 +111,8 @@ class Batch(Generic[Result]):
                 item.future.add_done_callback(partial(self._arrive, number))
             await slices.next()
 
-    async def _tell(self) -> None:
+    async def _tell(self, slices: Slices) -> None:
         """Reports the results that are there and whose predecessors are."""
-        slices = Slices()
         for group, order in enumerate(self._orders):
             for place in range(self._reported[group], len(order)):
                 if self._report is None or (result := self._results[order[place]]) is None:
@@ -143,7 +153,8 @@ class Batch(Generic[Result]):
         except StopIteration as end:
             self._keep(number, end.value)
             return
-        task = self._tasks[number] = asyncio.create_task(_rest(_Begun(coroutine, awaited)))
+        begun = _Begun(coroutine, awaited, self._turns)
+        task = self._tasks[number] = asyncio.create_task(_rest(begun))
         task.add_done_callback(partial(self._arrive, number))
 
     def _keep(self, number: int, result: Result) -> None:
@@ -152,13 +163,15 @@ class Batch(Generic[Result]):
 
 
 class _Begun(Generic[Result]):
-    """Awaits a coroutine that has begun and waits for `awaited`."""
+    """Awaits a coroutine that has begun and waits for `awaited`. Its steps are work of `turns`."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Result], awaited: object) -> None:
-        self._coroutine, self._awaited = coroutine, awaited
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, Result], awaited: object, turns: LoopTurns | None
+    ) -> None:
+        self._coroutine, self._awaited, self._turns = coroutine, awaited, turns
 
     def __await__(self) -> Generator[object, Any, Result]:
-        coroutine, awaited = self._coroutine, self._awaited
+        coroutine, awaited, turns = self._coroutine, self._awaited, self._turns
         try:
             while True:
                 try:
@@ -166,7 +179,12 @@ class _Begun(Generic[Result]):
                 except BaseException as error:  # noqa: BLE001  the coroutine gets it, as a cancellation
                     awaited = coroutine.throw(error)
                 else:
-                    awaited = coroutine.send(None)
+                    began = time.perf_counter()
+                    try:
+                        awaited = coroutine.send(None)
+                    finally:
+                        if turns is not None:
+                            turns.add(time.perf_counter() - began)
         except StopIteration as end:
             result: Result = end.value
             return result

@@ -17,6 +17,7 @@ from server.engine.client.model_pool import ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import OnProgress, WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look, ModelLoaded
+from server.work_threads import LoopTurns
 
 NOBODY = Charged()
 
@@ -68,9 +69,8 @@ class EngineClient(ModelPool):
         self._in_flight: dict[Hashable, InFlight] = {}
         self.shared = 0
         """How many callers joined an equal job in flight."""
-        self.turns = asyncio.Lock()
-        """Sentences of documents go on one after the other: what is done with an answer must not
-        delay other requests."""
+        self.turns = LoopTurns()
+        """Of documents: what is done with an answer must not delay short requests."""
 
     async def answer(
         self,
@@ -125,8 +125,7 @@ class EngineClient(ModelPool):
         if not isinstance(answer, JobResult):
             raise answer or asyncio.CancelledError
         if priority:
-            async with self.turns:
-                await asyncio.sleep(0)
+            await self.turns.next()
         return answer
 
     def send(

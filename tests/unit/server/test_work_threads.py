@@ -5,22 +5,28 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
 from server import work_threads
-from server.work_threads import THREADS, WorkThreads
+from server.work_threads import THREADS, LoopTurns, WorkThreads
 
 
 async def test_it_returns_results_and_raises_exceptions() -> None:
-    work = WorkThreads()
+    work = WorkThreads(LoopTurns())
     assert await work.run("a", 1, divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await work.run("a", 1, divmod, 7, 0)
 
 
 async def test_a_function_keeps_its_slot_to_its_end_when_its_caller_is_cancelled() -> None:
-    work, started, may_end, order = WorkThreads(), threading.Event(), threading.Event(), list[str]()
+    work, started, may_end, order = (
+        WorkThreads(LoopTurns()),
+        threading.Event(),
+        threading.Event(),
+        list[str](),
+    )
 
     def long() -> None:
         started.set()
@@ -44,7 +50,7 @@ async def test_a_function_keeps_its_slot_to_its_end_when_its_caller_is_cancelled
 
 
 async def test_a_caller_has_one_thread_and_all_callers_have_two() -> None:
-    work, running, most = WorkThreads(), Counter[str](), Counter[str]()
+    work, running, most = WorkThreads(LoopTurns()), Counter[str](), Counter[str]()
 
     def step(caller: str) -> None:
         running[caller] += 1
@@ -58,7 +64,7 @@ async def test_a_caller_has_one_thread_and_all_callers_have_two() -> None:
 
 
 async def test_a_caller_waits_for_no_second_function_of_another() -> None:
-    work, done = WorkThreads(), list[str]()
+    work, done = WorkThreads(LoopTurns()), list[str]()
     last = threading.Event()
     tasks = [asyncio.create_task(work.run("hog", 100_000, last.wait, 60)) for _ in range(5)]
     await asyncio.sleep(0)
@@ -71,7 +77,7 @@ async def test_a_caller_waits_for_no_second_function_of_another() -> None:
 
 
 async def test_callers_that_go_at_any_moment_leave_no_slot_taken() -> None:
-    work = WorkThreads()
+    work = WorkThreads(LoopTurns())
     for pause in (0.0, 0.0001, 0.001) * 30:
         task = asyncio.create_task(work.run("a", 1, time.sleep, 0.0005))
         await asyncio.sleep(0)
@@ -89,7 +95,8 @@ async def test_long_work_rests_beside_short_work(
     """Without short work a busy machine delays the second function by less than the rest."""
     rest = 1.0 if short else 1_000.0
     monkeypatch.setattr(work_threads, "REST", rest)
-    work, times = WorkThreads(), list[float]()
+    turns, times = LoopTurns(), list[float]()
+    work = WorkThreads(turns)
     began, may_end = threading.Event(), threading.Event()
 
     def long() -> None:
@@ -102,7 +109,32 @@ async def test_long_work_rests_beside_short_work(
     tasks = [asyncio.create_task(work.run("a", 1, long)) for _ in range(2)]
     await asyncio.to_thread(began.wait, 60)
     if short:
-        work.note_short()
+        turns.note_short()
     may_end.set()
     await asyncio.gather(*tasks)
     assert (times[2] - times[1] >= rest * (times[1] - times[0])) is short
+
+
+@pytest.mark.parametrize("short", [False, True])
+async def test_documents_leave_half_of_the_event_loop_to_short_texts(
+    short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each works for some milliseconds at a time, as on a long sentence: all rest as long."""
+    rest = 1.0 if short else 1_000.0
+    monkeypatch.setattr(work_threads, "REST", rest)
+    turns, parts = LoopTurns(), list[tuple[float, float]]()
+
+    async def document() -> None:
+        for _ in range(3):
+            await turns.next()
+            began = time.monotonic()
+            time.sleep(0.004)  # noqa: ASYNC251  it keeps the event loop
+            parts.append((began, time.monotonic()))
+            turns.add(parts[-1][1] - began)
+            if short:
+                turns.note_short()
+
+    await asyncio.gather(*[document() for _ in range(3)])
+    rests = [after[0] - before[1] for before, after in pairwise(parts)]
+    least = [rest * (end - began) for began, end in parts[:-1]]
+    assert all(a >= 0.99 * b for a, b in zip(rests, least, strict=True)) is short

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from server.engine.client.engine_client import InFlight
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import JobResult
 from server.errors import TranslationFailed
+from server.work_threads import LoopTurns
 
 
 class Engine:
@@ -75,8 +75,9 @@ def run(
         answering = asyncio.create_task(engine.answer())
         orders = [range(count)[first::3] for first in range(3)]
         report = None if failing >= 0 else lambda *told: reported.append(told)
+        turns = LoopTurns() if seed % 2 else None  # of a document, or not
         work = Batch(engine, count, engine.send, finish, report, orders)  # type: ignore[arg-type]
-        task = asyncio.create_task(work.run(nullcontext()))
+        task = asyncio.create_task(work.run(turns))
         for _ in range(cancel_after):
             if task.done():
                 break
