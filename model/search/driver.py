@@ -28,8 +28,8 @@ _MULTI_STEPS = 4
 """Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots
 until the call ends."""
 _KNOWN_TOKENS = 128
-"""Known tokens that a call reads, which takes about the time of as many rows: others wait for
-it."""
+"""Most known tokens that a call reads, which takes at least the time of as many rows: others wait
+for it. A search may have less `room`."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
@@ -142,7 +142,7 @@ class SearchDriver:
             if search.forced < 0 or len(tokens := search.known) < 2:
                 others.append(search)
             elif room:
-                known.append((search, tokens[:room]))
+                known.append((search, tokens[: min(room, search.room)]))
                 room -= len(known[-1][1])
         if not known:
             return running

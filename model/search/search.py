@@ -79,6 +79,7 @@ class Search(ABC):
         self.options, self.source, self.slots, self.owner = options, source, slots, owner
         self.width = options.beam_size if options.target is None else 1
         self.finite, self.queued = True, 0
+        self.room = len(source) + max_length  # most known tokens that its next step reads
         self._start, self.end = start, end
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
         self._guarded = options.loop_guard and options.target is None

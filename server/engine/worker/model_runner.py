@@ -185,14 +185,16 @@ class ModelRunner:
         """Advances sequences by one token or a few, and sets the hypotheses of those that end.
         Returns which took decode steps, and how many: on a GPU those whose steps the call before
         queued."""
-        searches, steps = self._drivers[model].step(
-            [self._searches[sequence.id] for sequence in sequences]
-        )
+        running = [self._searches[sequence.id] for sequence in sequences]
+        for search, sequence in zip(running, sequences, strict=True):
+            search.room = sequence.room
+        searches, steps = self._drivers[model].step(running)
         advanced = []
         for search in searches:
             if search.slots:  # not released meanwhile
                 owner = search.owner
                 advanced.append(owner)
+                owner.read = max(1, (search.steps - owner.steps) // steps)
                 owner.steps, owner.finite = search.steps, search.finite
                 if search.done and search.finite:
                     owner.hypotheses, owner.trace = search.hypotheses(), tuple(search.trace)

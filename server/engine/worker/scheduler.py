@@ -89,7 +89,7 @@ class Scheduler:
         self.charge(sequences, lengths, seconds)
 
     def record_step(self, sequences: Items[Sequence], seconds: float, steps: int) -> None:
-        rows = [sequence.width for sequence in sequences]
+        rows = [sequence.width * sequence.read for sequence in sequences]
         self.queues[sequences[0].job.model].step_time.record(sum(rows), seconds / steps)
         if not sequences[0].kind.document:
             self._step_seconds += 0.2 * (seconds / steps - self._step_seconds)
@@ -174,6 +174,7 @@ class Scheduler:
             elif self._without_short < _RECENT_SECONDS:  # a step takes about as long as beside it
                 most = min(most, beside + queue.step_time.fixed_rows)
         tokens = min(self._max_batch_tokens, longest / self._prefill_seconds)
+        known = min(longest, LOOK.longest) / self.token_seconds[kind]  # a forced pass, as a look
         joined = padded = 0
         running = [sequence for sequence in queue.running.values() if sequence.kind is kind]
         for sequence in chain(running, self._in_order([queue], kind) if model in admitting else ()):
@@ -193,6 +194,9 @@ class Scheduler:
                 continue
             batch.append(sequence)
             total += width
+            if (left := sequence.known) > 1:  # read at once, they take as long as rows
+                room = min(known, each * sequence.job.weight - held)
+                sequence.room = width = max(1, int(min(left, room)))
             rows[client] += width
         return batch
 

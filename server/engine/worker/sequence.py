@@ -38,7 +38,8 @@ class Sequence:
     that it was charged.
 
     `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has
-    begun. `hypotheses` are empty until it has ended. An `alone` sequence runs with nothing beside
+    begun. Of the target or prefix that it is given, its next step may read `room` tokens; the last
+    one read `read` in place of one. `hypotheses` are empty until it has ended. An `alone` sequence runs with nothing beside
     it, and `finite` is False where the model's numbers overflowed.
     """
 
@@ -55,6 +56,8 @@ class Sequence:
     encoded: float = 0.0
     first_token: float = 0.0  # 0: no token yet
     steps: int = 0
+    room: int = 1
+    read: int = 1
     seconds: float = 0.0
     finite: bool = True
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -69,6 +72,11 @@ class Sequence:
     @property
     def id(self) -> int:
         return self.job.id
+
+    @property
+    def known(self) -> int:
+        """The tokens of its target or prefix that are not read yet."""
+        return len(self.job.options.target or self.job.options.prefix) - self.steps
 
     @property
     def flow(self) -> Flow:

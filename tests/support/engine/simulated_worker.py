@@ -53,6 +53,13 @@ class SimulatedWorker:
             self._add(beam, HOG)
         self.hog += number
 
+    def add_scores(self, number: int) -> None:
+        """Adds so many long targets of one client that are only scored."""
+        for _ in range(number):
+            options = DecodingOptions(target=(5,) * 60)
+            self._scheduler.add(Job(next(self._ids), "m", (4,) * 60, options, 0, HOG), self.now)
+        self.hog += number
+
     def add_looks(self, number: int, client: str, *, priority: int) -> None:
         """Adds so many looks of one client, which are not among the latencies."""
         for _ in range(number):
@@ -114,9 +121,10 @@ class SimulatedWorker:
                 self.now += seconds
                 self._scheduler.record_prefill(admitted, seconds)
             steps = 1 if any(sequence.kind.document for sequence in decoding) else _MULTI_STEPS
-            seconds = steps * (
-                _STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding)
-            )
+            for sequence in decoding:
+                sequence.read = max(1, min(sequence.known, sequence.room) // steps)
+            rows = sum(sequence.width * sequence.read for sequence in decoding)
+            seconds = steps * (_STEP_SECONDS + _ROW_SECONDS * rows)
             self.now += seconds
             self._scheduler.record_step(decoding, seconds, steps)
             ended = [sequence for sequence in decoding if self._advance(sequence, steps)]
@@ -134,7 +142,7 @@ class SimulatedWorker:
 
     def _advance(self, sequence: Sequence, steps: int) -> bool:
         """Returns whether the sequence is answered after so many more steps."""
-        sequence.steps += steps
+        sequence.steps += steps * sequence.read
         if sequence.steps < sequence.length:
             return False
         self._scheduler.finish(sequence.id)

@@ -76,6 +76,15 @@ def test_a_hog_delays_polite_clients_little(
     assert percentile(beside.latencies, 0.99) <= 2.5 * percentile(alone.latencies, 0.99)
 
 
+@pytest.mark.parametrize("clients", [1, 2, 8])
+def test_long_targets_that_are_only_scored_delay_polite_clients_little(clients: int) -> None:
+    alone, beside = SimulatedWorker(), SimulatedWorker()
+    alone.run(clients, 10.0)
+    beside.add_scores(10_000)
+    beside.run(clients, 10.0)
+    assert percentile(beside.latencies, 0.99) <= 2.5 * percentile(alone.latencies, 0.99)
+
+
 @pytest.mark.parametrize(("client", "priority"), [("0", 1), ("hog", 1), ("hog", 0)])
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("clients", [2, 8])
