@@ -77,9 +77,10 @@ class FlowJobs:
 
 class ModelQueue:
     """The jobs of one loaded model. `running` are those that have begun by their ids, oldest first;
-    all but looks have slots."""
+    all but looks have slots. Where it `reads_known` tokens, several of a row may be one step's."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, reads_known: bool = True) -> None:
+        self.reads_known = reads_known
         self.slots, self.free, self.step_time = slots, list(range(slots)), StepTime(slots)
         self.running: dict[int, Sequence] = {}
         self.flows: dict[Flow, FlowJobs] = {}

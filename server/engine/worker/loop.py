@@ -114,7 +114,9 @@ class WorkerLoop:
         """Opens queues for models that finished loading."""
         for answer in self._runner.loaded():
             if answer.error is None:
-                self._scheduler.queues[answer.model] = ModelQueue(self._runner.slots(answer.model))
+                model = answer.model
+                queue = ModelQueue(self._runner.slots(model), self._runner.reads_known(model))
+                self._scheduler.queues[model] = queue
             self._outbox.append(answer)
         ready = self._runner.ready()
         if ready != self._ready:

@@ -21,6 +21,7 @@ from model.analysis.pair_alignment import (
 )
 from model.analysis.tensors import check_followed, layer_tensors
 from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
+from model.search.backend_interface import supports_forced_steps
 from model.search.driver import SearchDriver, search_kind
 from model.search.search import Search
 from server.engine.ipc.messages import (
@@ -103,6 +104,10 @@ class ModelRunner:
     def slots(self, model: str) -> int:
         """Returns how many rows a loaded model decodes at once."""
         return self._models[model].backend.slots
+
+    def reads_known(self, model: str) -> bool:
+        """Returns whether a step may read several tokens of a given target."""
+        return supports_forced_steps(self._models[model].backend)
 
     def unload(self, model: str) -> None:
         """Releases a model, which has no jobs any more."""

@@ -194,7 +194,9 @@ class Scheduler:
                 continue
             batch.append(sequence)
             total += width
-            if (left := sequence.known) > 1:  # read at once, they take as long as rows
+            if (
+                queue.reads_known and (left := sequence.known) > 1
+            ):  # read at once, they take as long as rows
                 room = min(known, each * sequence.job.weight - held)
                 sequence.room = width = max(1, int(min(left, room)))
             rows[client] += width

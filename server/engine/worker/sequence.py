@@ -39,8 +39,8 @@ class Sequence:
 
     `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has
     begun. Of the target or prefix that it is given, its next step may read `room` tokens; the last
-    one read `read` in place of one. `hypotheses` are empty until it has ended. An `alone` sequence runs with nothing beside
-    it, and `finite` is False where the model's numbers overflowed.
+    one read `read` in place of one. `hypotheses` are empty until it has ended. An `alone` sequence
+    runs with nothing beside it, and `finite` is False where the model's numbers overflowed.
     """
 
     job: Job

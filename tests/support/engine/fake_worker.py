@@ -62,6 +62,9 @@ class FakeRunner:
     def slots(self, model: str) -> int:
         return SLOTS
 
+    def reads_known(self, model: str) -> bool:
+        return False
+
     def ready(self) -> WorkerReady:
         several = self._options.threads > 1 and not self._pinned
         gpus = tuple(f"GPU-{number}" for number in range(self._options.threads)) if several else ()
