@@ -209,11 +209,8 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
         Counter([value for each in side for value in each.values]) for side in (given, written)
     ]
     somewhere = _values(target)
-    if (
-        not given
-        and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)}
-        <= somewhere
-    ):
+    said = {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)}
+    if not given and not said <= somewhere:
         return Difference(adds=written)
     if not given or values == found:
         return Difference()
@@ -373,11 +370,8 @@ def is_roman(word: str) -> bool:
     also xiv, but not vi."""
     if word.islower() and word != "vi" and {*word} <= {*"ivx"}:
         word = word.upper()
-    return (
-        _ROMAN.fullmatch(word) is not None
-        and len(word) > 1
-        and (len(word) > 2 or {*word} <= {*"IVX"})
-    )
+    least = 1 if {*word} <= {*"IVX"} else 2
+    return len(word) > least and _ROMAN.fullmatch(word) is not None
 
 
 def _plain(number: str) -> str:

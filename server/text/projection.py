@@ -64,11 +64,7 @@ class SpanProjection:
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
         start, end = spans[i] if i >= 0 else (0, 0)
-        if not start <= span[0] <= span[1] <= end or span in (
-            (start, end),
-            (start, start),
-            (end, end),
-        ):
+        if not start <= span[0] <= span[1] <= end or {*span} <= {start, end}:
             return None
         word = self.source[start:end]
         places = self._target_words.get(word, [])

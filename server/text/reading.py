@@ -311,8 +311,6 @@ class StandIns(NamedTuple):
     def choose(self, sentence: Tagged) -> dict[int, str]:
         """Returns stand-ins by the numbers of codes, as far as there are enough. Codes that look
         alike have the same one."""
-        if {code.word for code in sentence.codes} <= {""}:
-            return {}
         text = sentence.text
         names = [word for word in (self.symbols or self.names) if word not in text][::-1]
         numbers = (

@@ -185,12 +185,9 @@ def _without_cut_names(parts: Sequence[str], german: bool) -> Iterator[str]:
     whole: list[str] = []
     for part in parts:
         last = whole[-1] if whole else ""
-        is_cut = last.endswith(".") and _CUT_NAME.search(last)
-        if (
-            last
-            and part[0] not in ",:;ºª"
-            and not (is_cut or (german and _GERMAN_ORDINAL.search(last)))
-        ):
+        is_cut = last[-1:] == "." and _CUT_NAME.search(last)
+        is_cut = is_cut or (german and _GERMAN_ORDINAL.search(last))
+        if last and part[0] not in ",:;ºª" and not is_cut:
             yield "".join(whole)
             whole = []
         whole.append(part)

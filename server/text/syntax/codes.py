@@ -127,7 +127,7 @@ class Codes:
         around = self._text[code.start - 1 : code.start] + self._text[code.end : code.end + 1]
         is_name = match.kind == "bbcode" and "=" not in code.equiv
         is_inner = match.kind == "strong" and len(around) == 2 and around.isalpha()
-        if is_name or is_inner or match.kind in ("emphasis", "text command", "org link"):
+        if is_name or is_inner or match.kind in ("emphasis", "text command", "org link", "quote"):
             return None
         is_word = (
             match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()

@@ -24,6 +24,8 @@ _BEFORE_REFERENCE = re.compile(
 _NAME = re.compile(r"\S{2,}")
 """Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
+quote = by_pattern(r"(?<![\w`])`(?=\S(?:[^`'\n]|'(?=\w)){0,99}'(?!['\w]))", "quote", "open")
+quote_end = by_pattern(r"(?<=[^\s'])'(?!['\w])", "quote", "close")
 _STRONG = re.compile(r"\*{2,3}(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*{2,3}|(?<=[^\s~])~~")
 _END_OF_WORD = r"(?<=[\w.,!?…%)}>\"'»“”’])"
 _OPENED = re.compile(

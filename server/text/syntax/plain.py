@@ -40,11 +40,11 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     ),
     "&": (markup.reference,),
     "{": (templates.template, messages.message, templates.braces, messages.head),
-    "'": (messages.apostrophe, messages.quoted, markdown.emphasis),
+    "'": (messages.apostrophe, messages.quoted, markdown.quote_end, markdown.emphasis),
     "%": (templates.sign_before_braces, printf.specification),
     "$": (latex.math, templates.dollar, templates.parameter),
     "#": (templates.sign_before_braces, addresses.hashtag, wiki.role_end),
-    "`": (markdown.fence, markdown.code_span),
+    "`": (markdown.fence, markdown.code_span, markdown.quote),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (
         latex.tie,
@@ -99,7 +99,7 @@ _ICON = (separators.icon,)
 _RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦«‹›»·•{separators.ICONS}{escapes.BIDI}=_>\]{addresses.RAISED_DIGITS}"
 _SIGN = re.compile(
     rf"[{_RARE}:;'.!–\-(](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=;)(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
-    r"|(?<=')(?=['{}#|])|(?<=!)(?=[\[{])"
+    r"|(?<=')(?=['{}#|])|(?<=\w')(?!\w)|(?<=!)(?=[\[{])"
     r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/|[a-z][a-z\d]{1,3}[\"”“»])"
     r"|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
     r"|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"

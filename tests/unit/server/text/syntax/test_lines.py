@@ -201,12 +201,22 @@ def test_words_in_commands_and_quotes_are_text() -> None:
         "emph textbf textit underline section subsection* chapter title caption footnote".split()
     )
     pairs = [(f"\\{command}{{", "}") for command in commands]
-    for opening, closing in (*pairs, *[(sign, sign) for sign in ("'''", "''", "***", '\\"')]):
+    for opening, closing in (
+        *pairs,
+        ("`", "'"),
+        *[(sign, sign) for sign in ("'''", "''", "***", '\\"')],
+    ):
         inner, outer = words(chance), words(chance)
         tagged = plain.scan(Tagged(f"{outer} {opening}{inner}{closing} {outer}"))
         assert {code.role for code in tagged.codes} == {"sc", "ec"}, opening
         assert tagged.bare.split() == [*outer.split(), *inner.split(), *outer.split()]
-    for text in ("it is 5'' and 6'' long", "``one'' and ``two''", "a } b", "\\emph{a"):
+    for text in (
+        "it is 5'' and 6'' long",
+        "``one'' and ``two''",
+        "the ` of dogs'",
+        "a } b",
+        "\\emph{a",
+    ):
         assert not [code for code in plain.scan(Tagged(text)).codes if code.role != "ph"]
 
 
