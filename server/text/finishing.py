@@ -155,11 +155,7 @@ def finish(
         if event.number == SURPLUS:
             continue
         writer.code(event)
-        if (
-            event.stand_in
-            and target[done : done + 1] == "s"
-            and writer.drops_genitive(event, target, done)
-        ):
+        if event.stand_in and writer.drops_genitive(event, target, done):
             done += 1
     writer.text(target[done:], write)
     return Finished(sentence, *writer.result(), restored=len(kept) < len(reading.stand_ins))
@@ -438,13 +434,11 @@ class _Writer:
             self._put(" ")
 
     def drops_genitive(self, event: _Event, target: str, at: int) -> bool:
-        """Returns whether the s after a stand-in is that of a genitive, which would change the name
-        of a variable."""
-        code = self._sentence.codes[event.number]
-        before = target[at - 1 : at]
-        return (
-            before.isalpha() and code.equiv[-1:].isalnum() and not target[at + 1 : at + 2].isalnum()
-        )
+        """Returns whether the s after a stand-in is one of a genitive, beside other words."""
+        shown, word = self._sentence.codes[event.number].equiv, WORD.match(target, at)
+        if word is None or word[0] != "s" or not target[at - 1 : at].isalpha():
+            return False
+        return shown[-1:].isalnum() and self._reading.without_stand_ins(target).strip() != "s"
 
     def result(self) -> tuple[str, tuple[Place, ...]]:
         return "".join(self._parts), tuple(self._places)

@@ -28,14 +28,14 @@ class OffsetMap:
         return new + min(position - old, length)
 
     def span(self, span: Span) -> Span:
-        """Returns the span of the second text between the mapped start and end."""
+        """Returns the span of the second text. An empty one stays empty."""
         start, end = self.position(span[0]), 0
         if (i := bisect_left(self._starts, span[1]) - 1) >= 0:
             old, new, length = self._runs[i]
-            # the span includes the part
             is_replaced = span[1] > old + length and i + 1 < len(self._runs)
             end = self._runs[i + 1][1] if is_replaced else new + min(span[1] - old, length)
-        return start, max(start, end)
+        end = max(start, end)
+        return start if span[0] < span[1] else end, end
 
 
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[Run, ...]]:

@@ -179,6 +179,14 @@ def test_codes_stay_at_their_words_where_an_hour_changes() -> None:
     assert finished.edited([(3, 4, "18")]).tagged.write() == "um 18 Uhr <b>hier</b>"
 
 
+def test_a_code_without_text_stays_so_where_the_text_around_it_changes() -> None:
+    text = "at 6 p.m. now"
+    for at in range(len(text) + 1):
+        finished = Finished(Tagged(text, (Code(at, at, "<b>"),)), text, ((0, at, at),))
+        [(_, start, end)] = finished.edited([(3, 9, "18 Uhr")]).places
+        assert start == end
+
+
 def test_english_ordinals_have_their_endings() -> None:
     for number in range(1, 131):
         right = with_endings(f"{number}th")
