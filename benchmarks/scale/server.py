@@ -26,7 +26,7 @@ PARTS = {
     "HTTP": ("uvicorn/", "asyncio/", "uvloop", "server/api/connection_limits"),
     "log": ("server/observability/logging", "logging/"),
     "middleware": ("server/api/middleware/", "server/api/early_refusal"),
-    "metrics": ("server/observability/metrics", "prometheus_client/"),
+    "metrics": ("server/observability/metrics", "server/observability/numbers", "prometheus_client/"),
     "routing, validation": ("fastapi/", "starlette/", "pydantic/", "server/api/"),
     "access": ("server/access/", "server/store/"),
     "scan, split": ("server/text/syntax/", "server/text/tagged", "server/text/sentences", "server/text/segmentation",
