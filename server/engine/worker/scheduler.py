@@ -174,7 +174,9 @@ class Scheduler:
             elif self._without_short < _RECENT_SECONDS:  # a step takes about as long as beside it
                 most = min(most, beside + queue.step_time.fixed_rows)
         tokens = min(self._max_batch_tokens, longest / self._prefill_seconds)
-        known = min(longest, LOOK.longest) / self.token_seconds[kind]  # a forced pass, as a look
+        # Beside other flows a step reads no more known tokens than a look takes.
+        lone = sum([len(each.flows) for each in self.queues.values()]) == 1
+        known = (longest if lone else min(longest, LOOK.longest)) / self.token_seconds[kind]
         joined = padded = 0
         running = [sequence for sequence in queue.running.values() if sequence.kind is kind]
         for sequence in chain(running, self._in_order([queue], kind) if model in admitting else ()):
