@@ -29,7 +29,7 @@ i8mm."""
 
 _FUNCTIONS = (
     "create", "destroy", "linear", "vector", "resolve", "prefill", "restrict", "step", "forced_decode", "read_words",
-    "multi_step", "reorder", "free", "isa", "error",
+    "multi_step", "reorder", "free", "isa", "error", "add_common", "forced_steps",
 )  # fmt: skip
 """In the order of remote_calls.cpp."""
 _TEXT_BYTES = 256
@@ -200,7 +200,12 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
             values = {2: a[1], 3: a[1], 4: tokens}
             masked = {5: a[1] * heads}
         case "restrict":
-            values = {2: a[3]}
+            values = {3: a[4]}
+        case "add_common":
+            values = {1: a[2]}
+        case "forced_steps":
+            tokens = sum((ctypes.c_int32 * a[1]).from_address(a[3]))
+            values = {2: a[1], 3: a[1], 4: tokens, 5: tokens, 6: tokens}
         case "step":
             values = {
                 2: a[1],
@@ -259,6 +264,7 @@ def _captured(address: int, shape: list[int]) -> Iterator[tuple[int, int, int]]:
         "value": keys * width,
         "values": layers * shape[4] * source * width,
         "gates": layers * queries,
+        "normalizers": queries,
     }
     for name, count in counts.items():
         if (array := getattr(struct, name)) is not None:

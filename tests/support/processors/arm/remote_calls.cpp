@@ -22,6 +22,8 @@ void attentive_read_words();
 void attentive_multi_step();
 void attentive_reorder();
 void attentive_free();
+void attentive_add_common();
+void attentive_forced_steps();
 const char* attentive_isa();
 const char* attentive_error();
 }
@@ -45,6 +47,7 @@ const Function kFunctions[] = {
     untyped(attentive_resolve),  untyped(attentive_prefill),       untyped(attentive_restrict),   untyped(attentive_step),
     untyped(attentive_forced_decode), untyped(attentive_read_words), untyped(attentive_multi_step), untyped(attentive_reorder),
     untyped(attentive_free),     untyped(copy_isa),                untyped(copy_error),
+    untyped(attentive_add_common),    untyped(attentive_forced_steps),
 };
 
 void read(void* to, size_t bytes) {
