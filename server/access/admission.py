@@ -104,9 +104,10 @@ class Queue:
     def ahead(self, caller: str | None) -> float:
         """Returns the units before the next request of a caller, where callers get shares by
         weight."""
-        if caller is None or caller not in self.callers:
-            return self.units if caller is None else 0.0
-        work = self.callers[caller]
+        if caller is None:
+            return self.units
+        if (work := self.callers.get(caller)) is None:
+            return 0.0
         return min(self.units, work.units * self.total_weight / work.weight)
 
     def load(self) -> Load:

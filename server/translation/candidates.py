@@ -263,13 +263,11 @@ def _damaged(text: str, target: str, leg: Leg) -> list[Match]:
     """Returns the names in capitals of which a translation has only some letters, CN for CNN, or
     more, BIPDR for GDPR. A piece of the vocabulary is a translation: UN for UNO."""
     given = {text[each.start : each.end]: each for each in words(text, True)}
-    lacks, encode = (
-        [name for name in given if name not in target],
-        leg.model.tokenizer.encode_target,
-    )
+    lacks = [name for name in given if name not in target]
     if not 0 < len(lacks) < 4:  # a shout
         return []
     new = {target[each.start : each.end] for each in words(target, True)} - {*given}
+    encode = leg.model.tokenizer.encode_target
     sizes = {name: len(encode(name)) for name in new if not is_roman(name)}
     return [
         given[name] for name in lacks if any(_is_damaged(name, *each) for each in sizes.items())

@@ -196,9 +196,8 @@ class Scheduler:
                 continue
             batch.append(sequence)
             total += width
-            if (
-                queue.reads_known and (left := sequence.known) > 1
-            ):  # read at once, they take as long as rows
+            # Known tokens that are read at once take as long as rows.
+            if queue.reads_known and (left := sequence.known) > 1:
                 room = min(known, each * sequence.job.weight - held)
                 sequence.room = width = max(1, int(min(left, room)))
             rows[client] += width

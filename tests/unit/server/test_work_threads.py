@@ -88,13 +88,16 @@ async def test_callers_that_go_at_any_moment_leave_no_slot_taken() -> None:
     assert await work.run("a", 1, len, "abc") == 3
 
 
-@pytest.mark.parametrize("short", [False, True])
-async def test_long_work_rests_beside_short_work(
-    short: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without short work a busy machine delays the second function by less than the rest."""
+@pytest.fixture
+def rest(short: bool, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Without short work a busy machine delays what follows by less than this rest."""
     rest = 1.0 if short else 1_000.0
     monkeypatch.setattr(work_threads, "REST", rest)
+    return rest
+
+
+@pytest.mark.parametrize("short", [False, True])
+async def test_long_work_rests_beside_short_work(short: bool, rest: float) -> None:
     turns, times = LoopTurns(), list[float]()
     work = WorkThreads(turns)
     began, may_end = threading.Event(), threading.Event()
@@ -117,11 +120,9 @@ async def test_long_work_rests_beside_short_work(
 
 @pytest.mark.parametrize("short", [False, True])
 async def test_documents_leave_half_of_the_event_loop_to_short_texts(
-    short: bool, monkeypatch: pytest.MonkeyPatch
+    short: bool, rest: float
 ) -> None:
     """Each works for some milliseconds at a time, as on a long sentence: all rest as long."""
-    rest = 1.0 if short else 1_000.0
-    monkeypatch.setattr(work_threads, "REST", rest)
     turns, parts = LoopTurns(), list[tuple[float, float]]()
 
     async def document() -> None:
