@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import takewhile
 
+from server import server_version
 from server.errors import ADD_TORCH, AttentiveError, ClientError, SettingsError
-from server.version import server_version
 
 COMMANDS = {
     "serve": "serve",

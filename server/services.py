@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from model.search.options import DecodingOptions
+from server import server_version
 from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
@@ -43,7 +44,6 @@ from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.result_cache import ResultCache
 from server.translation.translator import Translator
-from server.version import server_version
 
 log = logging.getLogger(__name__)
 FILES, METRICS = "files", "metrics"

@@ -14,14 +14,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from server import server_version
 from server.api.compat import (
     deepl,
     deepl_documents,
     deepl_glossaries,
-    deepl_languages,
     extensions,
     google,
-    google_page,
 )
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
@@ -29,7 +28,6 @@ from server.api.middleware.entrance import AccessLog, Entrance
 from server.api.openapi import document
 from server.api.parameters import direct_routes
 from server.api.routes import (
-    administration,
     align,
     analysis,
     attention,
@@ -44,7 +42,6 @@ from server.api.routes import (
 from server.config import Settings, comma_separated
 from server.errors import Overloaded, SettingsError
 from server.services import Services
-from server.version import server_version
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 ROUTERS = (
@@ -58,14 +55,13 @@ ROUTERS = (
     pages.router,
     files.router,
     operation.router,
-    administration.router,
     deepl.router,
     deepl_documents.router,
     deepl_glossaries.router,
-    deepl_languages.router,
+    deepl.languages_router,
     google.router,
     extensions.router,
-    google_page.router,
+    google.page_router,
 )
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is "

@@ -30,7 +30,7 @@ from server.inspection.attention_view import (
 from server.inspection.pictures.picture import PictureFormat, picture
 from server.inspection.text_alignment import align_words
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens
-from server.web import html_report
+from server.web.page import report, report_policy
 
 MEDIA: dict[Format, str] = {
     "json": "application/json",
@@ -142,8 +142,8 @@ async def formatted(parameters: AttentionParameters, result: InspectionResult) -
         case "npz":
             body = await asyncio.to_thread(archive, result, chosen_maps(parameters, result))
         case "html":
-            body = await asyncio.to_thread(html_report.report, attention_body(parameters, result))
-            headers |= {"Content-Security-Policy": html_report.policy()}
+            body = await asyncio.to_thread(report, attention_body(parameters, result))
+            headers |= {"Content-Security-Policy": report_policy()}
         case _:
             body = await asyncio.to_thread(
                 picture, result, parameters, PICTURES[format], result.masked_heads

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from server import server_version
 from server.config import Settings
 from server.errors import StateUnreachable
 from server.kept import kept
 from server.store.interface import Bounds
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.types import Translation, TranslationRequest
-from server.version import server_version
 
 if TYPE_CHECKING:
     from server.store.redis import RedisStore  # the client of Redis is an extra

@@ -1,1 +1,1 @@
-"""The static files of the web page, and the HTML report made of them."""
+"""The static files of the pages, and the pages and reports made of them."""

@@ -1,5 +1,8 @@
-"""Pages that a browser paints after one request: styles and first scripts are inline, and modules
-load after the first paint."""
+"""The pages, which a browser paints after one request, and reports in one file.
+
+Styles and first scripts of a page are inline; its modules load after the first paint. A report of an
+attention request has its styles, scripts and numbers inside and loads nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from functools import cache
 from html import escape, unescape
 from pathlib import Path
 from posixpath import dirname, join, normpath
+from typing import Any
+
+import orjson
 
 FOLDER = Path(__file__).parent / "static"
 NO_FRAME = "frame-ancestors 'none'"
@@ -125,3 +131,67 @@ def _template(module: str, script: str) -> str:
     if _SPEAKER in imported:
         links.append(f'<script type="application/json" id="texts">{texts}</script>')
     return "\n".join(['<template id="modules">', *links, script, "</template>"])
+
+
+_REPORT_STYLES = ("common/base.css", "explorer/explorer.css")
+_REPORT_MODULES = (
+    "common/sentences.js",
+    "common/dom.js",
+    "explorer/maps/maps.js",
+    "explorer/maps/colour.js",
+    "explorer/maps/heat.js",
+    "explorer/maps/lines.js",
+    "explorer/maps/worth.js",
+    "explorer/maps/heads.js",
+    "explorer/maps/panel.js",
+    "explorer/report.js",
+)
+"""Modules of the report. A module follows those that it imports."""
+_THEME = "common/theme.js"
+_IMPORT_LINE = re.compile(r"^import .*\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+def report(answer: dict[str, Any]) -> bytes:
+    """Returns the report of an answer of GET /attention with `numbers=uint16` and figures."""
+    data = orjson.dumps(
+        answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SERIALIZE_DATACLASS
+    ).decode("utf-8")
+    # Only "<" can end a script element or open a comment, and JSON can escape it.
+    data = data.replace("<", "\\u003c")
+    title = escape(f"{answer['source']['text']} \u2192 {answer['target']['text']}"[:200])
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{report_policy()}">\n'
+        f"<title>{title} \u00b7 Attentive</title>\n<style>{_report_style()}</style>\n"
+        f"<script>{asset(_THEME)}</script>\n</head>\n"
+        f'<body class="report">\n<main id="report"></main>\n'
+        f'<script type="application/json" id="look">{data}</script>\n'
+        f'<script type="module">{_report_module()}</script>\n</body>\n</html>\n'
+    )
+    return page.encode("utf-8", "replace")
+
+
+@cache
+def report_policy() -> str:
+    """Returns the Content-Security-Policy that allows only the scripts and the style of the
+    report."""
+    scripts = " ".join(map(source_hash, (asset(_THEME), _report_module())))
+    style = source_hash(_report_style())
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; "
+        "base-uri 'none'"
+    )
+
+
+@cache
+def _report_module() -> str:
+    """Returns the modules of the report as one module without imports. Their top-level names are
+    distinct."""
+    texts = (asset(name) for name in _REPORT_MODULES)
+    return "".join(_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in texts)
+
+
+def _report_style() -> str:
+    return "".join(asset(name) for name in _REPORT_STYLES)

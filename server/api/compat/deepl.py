@@ -25,10 +25,16 @@ from server.api.dependencies import (
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
 from server.api.schemas.base import SYMBOLS, address_form
-from server.api.schemas.deepl import DeeplParameters
+from server.api.schemas.deepl import (
+    DeeplLanguagesParameters,
+    DeeplParameters,
+    DeeplResourceParameters,
+)
 from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
+from server.glossaries.types import base_language
 from server.services import default_options
+from server.text.languages import language_name
 from server.text.segmentation import Split
 from server.text.syntax.markup import markup_tokens
 from server.text.syntax.xml import Rules
@@ -147,3 +153,99 @@ async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query(
     return json_response(
         {"character_count": quota.used, "character_limit": quota.limit, "end_time": quota.reset}
     )
+
+
+languages_router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
+
+VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
+"""Target languages that DeepL's clients accept only with a region."""
+TRANSLATION = ("auto_detection", "formality", "glossary", "tag_handling")
+RESOURCES = {"translate_text": TRANSLATION, "translate_document": TRANSLATION, "glossary": ()}
+"""The parts of DeepL's interface that are offered, and their features."""
+
+
+@languages_router.get("/v2/languages", summary="List languages")
+@languages_router.post("/v2/languages", include_in_schema=False)
+async def languages(
+    request: Request, parameters: Annotated[DeeplLanguagesParameters, Query()]
+) -> Response:
+    """The official client sends the parameter as the form of a GET request."""
+    await enter(request, 0, parameters.auth_key)
+    catalog = services_of(request).translator.catalog
+    if parameters.type == "source":
+        return json_response(
+            [
+                {"language": code.upper(), "name": language_name(bcp_47(code))}
+                for code in catalog.sources
+            ]
+        )
+    return json_response(
+        [
+            {
+                "language": code,
+                "name": language_name(bcp_47(code)),
+                "supports_formality": catalog.knows_formality(catalog.target(code)),
+            }
+            for code in target_codes(catalog)
+        ]
+    )
+
+
+@languages_router.get("/v3/languages", summary="List languages and what is offered for each")
+async def languages_of_resource(
+    request: Request, parameters: Annotated[DeeplResourceParameters, Query()]
+) -> Response:
+    """A resource that is not offered has no languages."""
+    await enter(request, 0, parameters.auth_key)
+    catalog = services_of(request).translator.catalog
+    sources, targets = [code.upper() for code in catalog.sources], target_codes(catalog)
+    offered = parameters.resource in RESOURCES
+    return json_response(
+        [
+            {
+                "lang": bcp_47(code),
+                "name": language_name(bcp_47(code)),
+                "usable_as_source": code in sources,
+                "usable_as_target": code in targets,
+                "status": "stable",
+                "features": {
+                    name: {"status": "stable"}
+                    for name in RESOURCES[parameters.resource]
+                    if (name != "auto_detection" or code in sources)
+                    and (
+                        name != "formality"
+                        or (code in targets and catalog.knows_formality(catalog.target(code)))
+                    )
+                },
+            }
+            for code in (sorted({*sources, *targets}) if offered else ())
+        ]
+    )
+
+
+@languages_router.get(
+    "/v2/glossary-language-pairs",
+    summary="List the language pairs of glossaries: those that are served",
+)
+async def glossary_language_pairs(request: Request) -> Response:
+    catalog = services_of(request).translator.catalog
+    routes = {(source, target) for source in catalog.sources for target in catalog.targets(source)}
+    pairs = sorted({(base_language(source), base_language(target)) for source, target in routes})
+    supported = [
+        {"source_lang": source, "target_lang": target}
+        for source, target in pairs
+        if source != target
+    ]
+    return json_response({"supported_languages": supported})
+
+
+def target_codes(catalog: ModelCatalog) -> list[str]:
+    """Returns the target languages as DeepL's clients name them, in upper case and by region."""
+    targets = sorted({target for source in catalog.sources for target in catalog.targets(source)})
+    return [code for target in targets for code in VARIANTS.get(target.lower(), (target.upper(),))]
+
+
+def bcp_47(code: str) -> str:
+    """Returns a DeepL code as "en-GB" or "zh-Hans"."""
+    base, dash, part = code.partition("-")
+    return base.lower() + dash + (part.title() if len(part) == 4 else part.upper())

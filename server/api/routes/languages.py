@@ -14,7 +14,7 @@ from starlette.responses import Response
 from server.api.dependencies import admit, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
-from server.api.routes.administration import is_operator
+from server.api.routes.operation import is_operator
 from server.api.schemas.base import Answer, ErrorAnswer, Key, Parameters
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden

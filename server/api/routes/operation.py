@@ -1,24 +1,30 @@
-"""GET /health, GET /ready and GET /metrics, for operators and their tools."""
+"""The routes of operators and their tools: GET /health, /ready and /metrics, POST /admin/reload, and
+GET, POST and DELETE /admin/models."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+import hmac
+import re
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import Field
+from fastapi import APIRouter, Path
+from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from model.convert.published import PublishedModel, published_models
+from server import server_version
 from server.api.dependencies import json_response, services_of
-from server.api.openapi import content
-from server.api.schemas.base import Answer
+from server.api.openapi import content, errors
+from server.api.parameters import ParameterRoute
+from server.api.schemas.base import Answer, OptionalCode, Parameters
 from server.engine.client.status import DeviceStatus, without_folders
+from server.errors import Forbidden, InvalidRequest, SettingsError
 from server.models.pulls import Pull
 from server.observability.metrics import CONTENT_TYPE
-from server.version import server_version
 
-router = APIRouter(tags=["operation"])
+router = APIRouter(tags=["operation"], route_class=ParameterRoute)
 
 
 class ReadyAnswer(Answer):
@@ -96,3 +102,165 @@ async def metrics(request: Request) -> Response:
     services = services_of(request)
     await services.collect()
     return Response(services.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+WRONG_ADMIN_KEY = (
+    "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."
+)
+NOT_HERE = (
+    "Without an admin key (--admin-key, ATTENTIVE_ADMIN_KEY) this is allowed only from the same "
+    "machine, on a server without API "
+    "keys."
+)
+FOREIGN = "Pages of other websites must not manage this server."
+LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
+PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+"""Headers of proxies, whose clients are elsewhere."""
+
+
+class ReloadAnswer(Answer):
+    """Names of models."""
+
+    added: list[str]
+    replaced: list[str]
+    removed: list[str]
+    failed: list[str] = Field(description="Their predecessors are still served, if any.")
+    errors: dict[str, str] = Field(description="The reason of each failure.")
+
+
+class PairParameters(Parameters):
+    source: OptionalCode = Field(default=None, description="Source language of published models.")
+    target: OptionalCode = Field(default=None, description="Target language of published models.")
+
+
+class ModelParameters(Parameters):
+    name: StrictStr = Field(
+        max_length=300,
+        description="A pair, or a name as `attentive pull` takes it.",
+        examples=["firefox/en-de"],
+    )
+
+
+class ModelsAnswer(Answer):
+    pulled: list[str] = Field(
+        description="Models that were downloaded by name, and may be deleted."
+    )
+    pulls: list[Pull] = Field(description="Models that are being downloaded.")
+    available: list[PublishedModel] = Field(
+        description="Published models of the pair, or of all pairs; the best first."
+    )
+    stronger: str = Field(
+        description="The best of them, where the embedded model or none serves the pair; else "
+        "empty."
+    )
+
+
+@router.post(
+    "/admin/reload",
+    summary="Load the models that are in the weights folder now",
+    response_model=ReloadAnswer,
+    responses=errors(400, 403),
+)
+async def reload(request: Request) -> Response:
+    """Requires the admin key as `Authorization: Bearer KEY`, or on a server without keys a request
+    from the same machine. Requests in progress are not interrupted."""
+    check_operator(request)
+    try:
+        return json_response(await services_of(request).models.reload())
+    except SettingsError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+@router.get(
+    "/admin/models", summary="List models", response_model=ModelsAnswer, responses=errors(400, 403)
+)
+async def list_models(request: Request, parameters: PairParameters) -> Response:
+    """Requires what POST /admin/reload does. GET /languages names the models that are served."""
+    check_operator(request)
+    services = services_of(request)
+    models, pair = services.models.catalog.models, (parameters.source, parameters.target)
+    available = [
+        model
+        for model in published_models()
+        if pair in ((model.source, model.target), (None, None))
+    ]
+    strong = any(model.preference >= 0 and pair in model.pairs for model in models)
+    body = {
+        "pulled": [model.name for model in models if services.pulls.is_pulled(model)],
+        "pulls": list(services.pulls.pulls.values()),
+        "available": available,
+        "stronger": available[0].name if available and None not in pair and not strong else "",
+    }
+    return json_response(body)
+
+
+@router.post(
+    "/admin/models",
+    summary="Download a model and serve it",
+    response_model=Pull,
+    status_code=202,
+    responses=errors(400, 403),
+)
+async def add_model(request: Request, parameters: ModelParameters) -> Response:
+    """Downloads the model in the background; GET /admin/models has the progress. Requires what POST
+    /admin/reload does."""
+    check_operator(request)
+    return json_response(await services_of(request).pulls.add(parameters.name), 202)
+
+
+@router.delete(
+    "/admin/models/{name}",
+    summary="Delete a downloaded model, or end its download",
+    response_model=dict[str, Any],
+    responses=errors(400, 403, 404),
+)
+async def delete_model(
+    request: Request,
+    name: Annotated[str, Path(description="The name of its folder, such as firefox-en-de.")],
+) -> Response:
+    """Requires what POST /admin/reload does. A model of --models is downloaded again at the next
+    start."""
+    check_operator(request)
+    await services_of(request).pulls.delete(name)
+    return json_response({})
+
+
+def check_operator(request: Request) -> None:
+    """Raises Forbidden unless the request has the admin key or, on a server without keys, is from
+    this machine, and it is not from a page of another website.
+
+    Such a page may send requests to an address of this machine, also under a host name of its own.
+    A proxy on this machine sends those of others.
+    """
+    services, headers = services_of(request), request.headers
+    host, client = headers.get("host", ""), request.scope.get("client")
+    own = {host, services.settings.public_url.partition("://")[2].partition("/")[0] or host}
+    site = headers.get("sec-fetch-site", "none")
+    if (
+        site not in ("none", "same-origin")
+        or headers.get("origin", f"//{host}").partition("//")[2] not in own
+    ):
+        raise Forbidden(FOREIGN)
+    if expected := services.settings.admin_key:
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            key.strip().encode(), expected.encode()
+        ):
+            raise Forbidden(WRONG_ADMIN_KEY)
+        return
+    here = (
+        client is not None
+        and client[0].removeprefix("::ffff:") in ("127.0.0.1", "::1")
+        and LOCAL_HOST.fullmatch(host)
+    )
+    if not here or any(name in headers for name in PROXIED) or services.authenticator.uses_keys:
+        raise Forbidden(NOT_HERE)
+
+
+def is_operator(request: Request) -> bool:
+    """Returns whether `check_operator` passes."""
+    try:
+        check_operator(request)
+    except Forbidden:
+        return False
+    return True

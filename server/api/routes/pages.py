@@ -11,10 +11,10 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from server import server_version
 from server.api.dependencies import json_response, reader_languages, services_of
 from server.api.openapi import content
 from server.api.parameters import prefers_html
-from server.version import server_version
 from server.web.page import FOLDER, NO_FRAME, PAGE_POLICY, interface_texts, page
 
 router = APIRouter(tags=["operation"])

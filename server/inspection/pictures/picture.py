@@ -18,15 +18,16 @@ from model.analysis.types import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
 from server.inspection.pictures.labels import map_name
-from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines
-from server.inspection.pictures.maps import KEYS, QUERIES, draw_grid, draw_map
-from server.inspection.pictures.sentences import (
+from server.inspection.pictures.lines import (
+    HEADS_LIMIT,
     Line,
     LinkedSentences,
     draw_alignment,
     draw_card,
+    draw_lines,
     fits_on_lines,
 )
+from server.inspection.pictures.maps import KEYS, QUERIES, draw_grid, draw_map
 from server.inspection.pictures.svg import THEMES, Drawing, font_folder, png_chunk, write_svg
 from server.inspection.text_alignment import align_words
 from server.inspection.types import InspectionResult, out_of_range

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from server.api.compat.google_page import google_code
+from server.api.compat.google import google_code
 
 PARTS = [("dt", part) for part in ("at", "bd", "ex", "ld", "md", "qca", "rw", "rm", "ss", "t")]
 GERMAN = "Wo ist der Hund?"

@@ -16,8 +16,7 @@ from PIL import Image
 from server.inspection.attention_view import MapView, ViewOptions
 from server.inspection.pictures import lines
 from server.inspection.pictures.labels import printable, wrapped
-from server.inspection.pictures.picture import draw, write
-from server.inspection.pictures.sentences import (
+from server.inspection.pictures.lines import (
     CARD,
     Line,
     LinkedSentences,
@@ -25,6 +24,7 @@ from server.inspection.pictures.sentences import (
     draw_card,
     fits_on_lines,
 )
+from server.inspection.pictures.picture import draw, write
 from server.inspection.pictures.svg import THEMES, Drawing, levels, ramp, right_to_left, width
 
 LIGHT = THEMES["light"]
