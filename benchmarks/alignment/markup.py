@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.alignment.gold import GoldPair, Links, Written
 from server.text.projection import SpanProjection
-from server.text.segmentation import Span
+from server.text.spans import Span
 
 LONGEST = 3
 """Most words of a tag."""

@@ -20,7 +20,7 @@ from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.kept import kept
 from server.services import Services, default_options
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 from server.translation.catalog import AUTO
 from server.translation.types import Storage, TranslationRequest
 

@@ -12,7 +12,7 @@ import orjson
 
 from server.errors import InvalidRequest
 from server.text.languages import script_of
-from server.text.offsets import edited
+from server.text.spans import edited
 from server.text.syntax.html import parse
 from server.text.tagged import Tagged
 from server.translation.coded_text import decoded

@@ -25,7 +25,7 @@ from server.glossaries.types import (
     check_name,
 )
 from server.store.interface import Store
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 
 EVERYONE = ""
 """Owner of the glossaries that every caller may use."""

@@ -21,7 +21,7 @@ from server.errors import InvalidRequest
 from server.inspection.inspector import ANYBODY, Inspector
 from server.inspection.types import InspectedSentence, InspectionResult
 from server.store.history import SentenceRecord
-from server.text.segmentation import Span
+from server.text.spans import Span
 from server.translation.preparation import segment_text
 
 GREEDY = DecodingOptions(beam_size=1, loop_guard=True)

@@ -26,7 +26,7 @@ from server.engine.ipc.messages import Look
 from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.types import InspectionResult
 from server.text.projection import Link
-from server.text.segmentation import Span
+from server.text.spans import Span
 from server.translation.alignment import compares_words, linked_words, pair_words
 from server.translation.catalog import Leg
 

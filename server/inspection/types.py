@@ -13,8 +13,7 @@ from model.search.options import DecodingOptions
 from server.engine.ipc.messages import JobResult
 from server.errors import InvalidRequest
 from server.store.history import SentenceRecord
-from server.text.offsets import OffsetMap, edited
-from server.text.segmentation import Span
+from server.text.spans import OffsetMap, Span, edited
 from server.translation.catalog import Leg
 
 

@@ -15,7 +15,6 @@ from itertools import takewhile
 from unicodedata import normalize
 
 from server.kept import kept
-from server.text.characters import WORD
 from server.text.numbers import (
     ORDINAL_ENDINGS,
     OTHERWISE,
@@ -28,7 +27,7 @@ from server.text.numbers import (
     spoken,
     with_colons,
 )
-from server.text.segmentation import Span, blanked
+from server.text.spans import WORD, Span, blanked
 from server.text.syntax import lines, plain
 from server.text.syntax.match import Match, Role
 from server.text.vocabulary import core_end

@@ -12,12 +12,10 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from server.text.characters import WORD
 from server.text.exact_tokens import exact_tokens, places
-from server.text.offsets import OffsetMap, edited
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
-from server.text.segmentation import Span, blanked
+from server.text.spans import WORD, OffsetMap, Span, blanked, edited
 from server.text.syntax.markup import INLINE
 from server.text.tagged import AND, RAISED, SPELLED, Code, Place, Tagged
 

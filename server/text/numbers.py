@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from server.kept import kept
-from server.text.characters import SPACES, WORD
 from server.text.languages import primary_subtag
+from server.text.spans import SPACES, WORD
 
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", "\u202f")
 SEPARATORS = {

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from server.text.reading import SYMBOL
-from server.text.segmentation import Span, span_around
+from server.text.spans import Span, span_around
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""

@@ -17,10 +17,10 @@ from unicodedata import category
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
 from server.kept import kept
-from server.text.characters import LETTERS, WORD, grown
+from server.text.glossary import TermMatch
 from server.text.languages import has_letters, primary_subtag
-from server.text.protection.glossary import TermMatch
-from server.text.segmentation import LINE_ENDS, Span, blanked
+from server.text.segmentation import LINE_ENDS
+from server.text.spans import LETTERS, WORD, Span, blanked, grown
 from server.text.tagged import AND, PICTURES, RAISED, Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -12,9 +12,8 @@ from sentencex import segment
 
 from server.kept import kept
 from server.text.languages import primary_subtag
+from server.text.spans import Span, blanked, span_around
 
-Span = tuple[int, int]
-"""Start and end (exclusive) in characters."""
 Split = Literal["all", "punctuation", "none"]
 """Where a text is split: at line ends and after sentences; after sentences only, because line ends
 in HTML are spaces; or nowhere."""
@@ -197,23 +196,6 @@ def _without_cut_names(parts: Sequence[str], german: bool) -> Iterator[str]:
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
     if part := text[start:end].lstrip():
         yield end - len(part), end - len(part) + len(part.rstrip())
-
-
-def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
-    """Returns a text with another character in place of these spans."""
-    characters: list[str] = []
-    for start, end in spans:
-        if start < end:
-            characters = characters or list(text)
-            characters[start:end] = character * (end - start)
-    return "".join(characters) or text
-
-
-def span_around(position: int, spans: Sequence[Span]) -> Span:
-    """Returns that one of the spans, which are in order, that contains a position, or the empty
-    span there."""
-    i = bisect_left(spans, (position, position)) - 1
-    return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
 
 
 def split_long_sentence(

@@ -10,19 +10,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from model.tokenizer import Tokenizer
+from server.text.glossary import TermIndex, TermMatch
 from server.text.languages import primary_subtag
-from server.text.protection.glossary import TermIndex, TermMatch
-from server.text.protection.terms import form, is_start
-from server.text.segmentation import (
-    BREAKS,
-    Span,
-    Split,
-    blanked,
-    span_around,
-    split_long_sentence,
-    split_sentences,
-)
+from server.text.segmentation import BREAKS, Split, split_long_sentence, split_sentences
+from server.text.spans import Span, blanked, span_around
 from server.text.tagged import Code, Tagged
+from server.text.terms import form, is_start
 
 _ONE_GENDER = {
     "de": re.compile(

@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from server.text.segmentation import Span, blanked
+from server.text.spans import Span, blanked
 
 Role = Literal["ph", "sc", "ec"]
 Word = Literal["", "name", "number"]

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 from model.search.repetition import repeated_blocks
 from server.kept import kept
-from server.text.characters import WORD
 from server.text.exact_tokens import kept_spans
 from server.text.languages import primary_subtag
-from server.text.segmentation import blanked
+from server.text.spans import WORD, blanked
 
 _QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」")
 _LETTERS = re.compile(

@@ -16,8 +16,7 @@ import regex
 
 from model.tokenizer import Tokenizer
 from server.kept import kept
-from server.text.characters import grown
-from server.text.segmentation import blanked
+from server.text.spans import blanked, grown
 from server.text.tagged import AND, Code, Tagged, Word
 
 CLUSTER = regex.compile(r"\X")

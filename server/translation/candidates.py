@@ -17,10 +17,9 @@ from model.search.options import DecodingOptions
 from model.symbols import forms_of_address
 from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest
-from server.text.characters import NO_SPACES, WORD
 from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
 from server.text.numbers import is_roman, numbers
-from server.text.segmentation import blanked
+from server.text.spans import NO_SPACES, WORD, blanked
 from server.text.syntax.match import Match
 from server.translation.catalog import Leg
 from server.translation.context import Draft, Form, SentenceContext

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from server.engine.client.batch import gather_or_cancel
-from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.languages import primary_subtag
 from server.text.numbers import with_endings, with_formats
 from server.text.projection import Link
-from server.text.protection.terms import case_edits, form, is_start
 from server.text.reading import APOSTROPHE, CONJUNCTIONS, SYMBOL, Reading, masked, stand_ins_of
+from server.text.spans import WORD
 from server.text.tagged import Code, Tagged
+from server.text.terms import case_edits, form, is_start
 from server.text.translation_checks import ordinary_words
 from server.translation import terms
 from server.translation.candidates import decoded

@@ -11,10 +11,11 @@ from itertools import chain, pairwise
 from server.text import sentences
 from server.text.exact_tokens import exact_tokens, without_overlaps
 from server.text.finishing import Finished
+from server.text.glossary import TermIndex, TermMatch
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.reading import Reading, read, stand_ins_of, widened
-from server.text.segmentation import Span, Split, goes_on
+from server.text.segmentation import Split, goes_on
+from server.text.spans import Span
 from server.text.syntax import html, plain, xml
 from server.text.syntax.match import Match
 from server.text.tagged import MASKED, SPELLED, Code, Tagged, Word

@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from itertools import cycle
 
-from server.text.characters import WORD
 from server.text.numbers import HALVES, Number, numbers
-from server.text.protection.terms import Edit
+from server.text.spans import WORD
+from server.text.terms import Edit
 
 _REPEATED = re.compile(r"\.\.+|…|[!?](?:\s?[!?])*+")
 

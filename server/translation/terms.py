@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from server.text.characters import NO_SPACES
-from server.text.offsets import OffsetMap, edited
+from server.text.glossary import TermMatch
 from server.text.projection import SpanProjection
-from server.text.protection.glossary import TermMatch
-from server.text.protection.terms import (
+from server.text.sentences import with_codes
+from server.text.spans import NO_SPACES, OffsetMap, edited
+from server.text.tagged import Code
+from server.text.terms import (
     case_edits,
     form,
     is_damaged,
@@ -21,8 +22,6 @@ from server.text.protection.terms import (
     lacking,
     without_article,
 )
-from server.text.sentences import with_codes
-from server.text.tagged import Code
 from server.translation.candidates import decoded
 from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import Segment, encoded

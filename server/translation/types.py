@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import NO_TIMINGS, Timings
+from server.text.glossary import TermIndex
 from server.text.language_id import DetectedLanguage
-from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Split
 from server.text.syntax.xml import Rules
 

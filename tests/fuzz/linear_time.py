@@ -21,11 +21,11 @@ from unittest.mock import patch
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import JobResult
-from server.text.characters import WORD
 from server.text.exact_tokens import lost_tokens
 from server.text.finishing import Finished, finish, unchanged
+from server.text.glossary import Entry, TermIndex
 from server.text.projection import Link
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.spans import WORD
 from server.translation import finish as last_pass
 from server.translation import preparation
 from server.translation.catalog import Leg, ModelCatalog

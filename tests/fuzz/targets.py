@@ -15,7 +15,7 @@ from server.documents.document import Document, tagged_of
 from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.types import EntriesFormat, check_entries, read_entries, write_entries
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 from server.text.segmentation import (
     BREAKS,
     BULLET,

@@ -10,7 +10,7 @@ from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml.parsing import valid_text
 from server.errors import InvalidRequest
-from server.text.offsets import edited
+from server.text.spans import edited
 from server.text.syntax.html import Builder, parse, pieces
 from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped

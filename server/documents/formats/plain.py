@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from server.documents.document import Document, Place, in_place, join_pieces
 from server.errors import InvalidRequest
-from server.text.characters import NO_SPACES
 from server.text.segmentation import BREAKS
+from server.text.spans import NO_SPACES
 
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

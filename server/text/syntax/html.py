@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from html.entities import html5
 from operator import itemgetter
 
-from server.text.characters import WORD
 from server.text.languages import primary_subtag
+from server.text.spans import WORD
 from server.text.syntax import plain
 from server.text.syntax.markup import (
     ATOMS,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
 from unicodedata import category
 
-from server.text.segmentation import Span
+from server.text.spans import Span
 
 T = TypeVar("T")
 NO_FLAG = re.RegexFlag(0)

@@ -17,8 +17,8 @@ from typing import Any
 from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from server.text import finishing
 from server.text.finishing import Finished
+from server.text.glossary import Entry, TermIndex
 from server.text.projection import Link
-from server.text.protection.glossary import Entry, TermIndex
 from server.text.reading import APOSTROPHE, Reading, masked
 from server.text.syntax.markup import VOID
 from server.text.tagged import ESCAPES, Code, Tagged

@@ -15,7 +15,7 @@ from server.inspection import head_worth
 from server.inspection.head_worth import HeadWorth
 from server.inspection.types import tokens
 from server.models.discovery import fingerprint, read_model
-from server.text.offsets import edited
+from server.text.spans import edited
 from tests.support.servers.live import tiny_model
 
 

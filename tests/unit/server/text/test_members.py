@@ -10,13 +10,13 @@ import pytest
 
 from model.tokenizer import Tokenizer
 from server.inspection.types import tokens
-from server.text.characters import WORD
 from server.text.exact_tokens import exact_tokens, lost_tokens
 from server.text.finishing import finish
 from server.text.numbers import with_formats
 from server.text.reading import CONJUNCTIONS, read
 from server.text.segmentation import split_sentences
 from server.text.sentences import split, with_codes
+from server.text.spans import WORD
 from server.text.syntax import html, plain
 from server.text.tagged import MASKED, Code, Tagged
 from server.text.vocabulary import with_unwritable

@@ -10,7 +10,7 @@ import pytest
 from server.text.exact_tokens import lost_numbers, lost_tokens
 from server.text.finishing import Finished
 from server.text.numbers import spoken, with_endings
-from server.text.offsets import edited
+from server.text.spans import edited
 from server.text.tagged import Code, Tagged
 from server.translation.spelling import half_edits
 

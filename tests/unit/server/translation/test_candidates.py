@@ -13,7 +13,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL
 from server.access.row_shares import RowShares
 from server.engine.ipc.messages import JobResult, Timings
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 from server.translation.candidates import Candidate, better
 from server.translation.catalog import ModelCatalog
 from server.translation.sentence import declared, rows

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from model.search.options import DecodingOptions
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import Sentence, Translation
 from tests.support.engine.fake_engine import FIRST_LAYER

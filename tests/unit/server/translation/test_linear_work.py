@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from server.errors import PayloadTooLarge
 from server.text import segmentation
+from server.text.glossary import Entry, TermIndex
 from server.text.language_id import LanguageDetector
-from server.text.protection.glossary import Entry, TermIndex
 from server.translation import translator
 from server.translation.preparation import prepare
 from server.translation.types import TranslationRequest

@@ -14,7 +14,7 @@ from model.search.options import DecodingOptions
 from server.config import Settings
 from server.engine.ipc.options import WorkerOptions
 from server.services import Services
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
 from server.text.syntax.xml import Rules
 from server.translation.catalog import ModelCatalog
 from server.translation.result_cache import JSON, KEYED_SETTINGS, NOT_KEYED, ResultCache, size_of

@@ -11,8 +11,8 @@ import pytest
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import JobResult
 from server.text.finishing import Finished
-from server.text.offsets import edited
-from server.text.protection.glossary import Entry, TermIndex
+from server.text.glossary import Entry, TermIndex
+from server.text.spans import edited
 from server.text.tagged import Code, Tagged
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.finish import with_mark

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.text.syntax.match import Match, Source
-from server.text.syntax.messages import DEPTH, message
+from server.text.syntax.placeholders import DEPTH, message
 from tests.support.texts.matched import matches
 
 texts = st.lists(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.text.syntax.match import Source
-from server.text.syntax.messages import message
+from server.text.syntax.placeholders import message
 from tests.support.texts.matched import matches
 
 

@@ -8,10 +8,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from server.text.characters import LETTERS
-from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
-from server.text.protection.inflection import dictionary_forms, may_end
-from server.text.segmentation import Span, blanked
+from server.text.glossary import Entry, TermIndex, TermMatch, dictionary_forms, may_end, term_key
+from server.text.spans import LETTERS, Span, blanked
 
 Edit = tuple[int, int, str]
 """The part [start, end) of a text, and what is written instead."""

@@ -7,9 +7,8 @@ import unicodedata
 
 import pytest
 
-from server.text.protection.glossary import Entry, TermIndex
-from server.text.protection.inflection import dictionary_forms
-from server.text.protection.terms import (
+from server.text.glossary import Entry, TermIndex, dictionary_forms
+from server.text.terms import (
     case_edits,
     form,
     inflected_place,

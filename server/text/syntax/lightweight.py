@@ -1,11 +1,18 @@
-"""Scans Markdown (GitHub Flavored Markdown, https://github.github.com/gfm/: 4.5 fenced code blocks,
-6.3 code spans, 6.4 emphasis, 6.5 strikethrough, 6.6 links, 6.7 images, 6.8 autolinks)."""
+"""Scans lightweight markup and the separators of lists on one line.
+
+- Markdown: GitHub Flavored Markdown, https://github.github.com/gfm/ (4.5 fenced code blocks, 4.10
+  tables, 6.3 to 6.8 inlines)
+- Markup in brackets: BBCode, shortcodes of WordPress (`[gallery ids="1,2"]`), links of wikis
+  (`[[page]]`) and Org (`[[a][b]]`), roles of AsciiDoc (`[.name]#text#`), merge tags of Mailchimp
+  (`*|NAME|*`). A tag without a value and without a partner is text: `[sic]`.
+- LaTeX: Lamport, LaTeX: A Document Preparation System, appendix C
+"""
 
 from __future__ import annotations
 
 import re
 
-from server.text.segmentation import Span
+from server.text.spans import Span
 from server.text.syntax.match import Match, Source, by_pattern
 
 _LONGEST = 400
@@ -22,7 +29,7 @@ _BEFORE_REFERENCE = re.compile(
     r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}|[^\[\]]+\]\[\D)[\w`*]"
 )
 _NAME = re.compile(r"\S{2,}")
-"""Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
+"""Code before a letter: Run`make`now. The "h" in l`homme d`affaires is no code."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
 quote = by_pattern(r"(?<![\w`])`(?=\S(?:[^`'\n]|'(?=\w)){0,99}'(?!['\w]))", "quote", "open")
 quote_end = by_pattern(r"(?<=[^\s'])'(?!['\w])", "quote", "close")
@@ -39,13 +46,13 @@ autolink = by_pattern(
 
 
 def fence(source: Source, at: int) -> Match | None:
-    """Returns a fenced code block with its end."""
+    """Returns a fenced code block."""
     end = source.computed(_fences).get(at, 0)
     return Match(at, end, "break", "fence") if end else None
 
 
 def code_span(source: Source, at: int) -> Match | None:
-    """Returns a code span of one line. Quotes of TeX are none: ``one'' and ``two''."""
+    """Returns a code span on one line. Quotes of TeX are no code: ``one'' and ``two''."""
     end = source.computed(_code_spans).get(at, 0)
     return Match(at, end, "word", "code span") if end else None
 
@@ -56,8 +63,8 @@ def strong(source: Source, at: int) -> Match | None:
 
 
 def emphasis(source: Source, at: int) -> Match | None:
-    """Returns an asterisk, an underscore or quotes of a wiki at the beginning or the end of words.
-    They count only with their partners; an underscore around several words."""
+    """Returns an asterisk, an underscore or quotes of a wiki at an edge of a word. Without a partner
+    it is text, as is an underscore around a single word."""
     opened = _OPENED.match(source.text, at)
     found = opened or _CLOSED.match(source.text, at)
     return (
@@ -68,7 +75,7 @@ def emphasis(source: Source, at: int) -> Match | None:
 
 
 def link(source: Source, at: int) -> Match | None:
-    """Returns the beginning or the end of a link or an image."""
+    """Returns the start or the end of a link or an image."""
     opened = source.computed(_links)
     bracket = at + (source.text[at] == "!")
     if bracket in opened:
@@ -115,8 +122,8 @@ def _is_code(content: str) -> bool:
 
 
 def _links(text: str) -> dict[int, Span]:
-    """Returns for each bracket that begins a link the pair (0, 1), and for each that ends one its
-    end and 0."""
+    """Returns the brackets of links: (0, 1) for an opening one, (end of the target, 0) for a closing
+    one."""
     links: dict[int, Span] = {}
     opened: list[int] = []
     for found in _BRACKETS.finditer(text):
@@ -132,3 +139,87 @@ def _links(text: str) -> dict[int, Span]:
             if target and start + 1 < close <= start + 500:
                 links[start], links[close] = (0, 1), (target.end(), 0)
     return links
+
+
+_BBCODE = re.compile(
+    r"\[(/?)([a-z]{1,20})((?: [\w-]{1,30})?=[^\[\]\n]{1,200})? ?/?\]", re.IGNORECASE
+)
+wiki_link = by_pattern(r"\[\[[^\[\]\n]{1,100}\]\]", "wiki link")
+list_item = by_pattern(r"\[\*\]", "item", "break")
+org_link = by_pattern(r"\[\[[^\[\]\s]{1,300}\]\[(?=[^\[\]\n]{1,300}\]\])", "org link", "open")
+role = by_pattern(r"\[\.[\w.-]+\]#(?=[^#\n]{1,200}#)", "emphasis", "open")
+role_end = by_pattern(r"(?<=[\w.?!)/*])#(?!\w)", "emphasis", "close")
+org_link_end = by_pattern(r"\]\](?!\()", "org link", "close")
+merge_tag = by_pattern(r"\*\|[^|*\n]{1,100}\|\*", "merge tag")
+
+
+def bbcode(source: Source, at: int) -> Match | None:
+    found = _BBCODE.match(source.text, at)
+    return (
+        Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower())
+        if found
+        else None
+    )
+
+
+math = by_pattern(
+    r"\$\$[^$]{1,500}\$\$"
+    r"|\$(?![\s{<])(?=[^$\n]{0,200}?[\\^_=+*/]|(?!\d)(?:[^$\n]{0,200}?(?:\{| [<>] )|[^$\n]{1,3}\$))"
+    r"[^$\n]{1,200}?(?<![\s\\])(?<!%\d)\$(?![\w$@])",
+    "math",
+)
+"""A formula between dollars, not amounts: `$5 ... $6`."""
+display = by_pattern(
+    r"\\\(.{1,500}?\\\)|\\\[(?![\w "
+    r"'’,-]{4,200}\\\]).{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}",
+    "math",
+    flags=re.DOTALL,
+)
+tie = by_pattern(r"~(?=\\[a-z])", "tie", "point")
+"""A space: `Figure~\\ref{a}`."""
+text_command = by_pattern(
+    r"\\(?:emph|text(?!tt)[a-z]{2}|underline|(?:sub)*section\*?|chapter|paragraph|title|caption|footnote)\{"
+    r"(?=(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,500}+\})",
+    "text command",
+    "open",
+)
+text_command_end = by_pattern(r"\}", "text command", "close")
+command = by_pattern(r"\\[a-z]{2,}\*?(?:\[[^\]\n]{0,100}\])?(?:\{[^{}\n]{0,200}\})+", "command")
+
+
+ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"
+_AT_END = re.compile(r"(?<![^\n])[|¦‹›·•](?!\S)|(?<!\S)[|¦‹›·•](?![^\n])")
+_BETWEEN = re.compile(
+    r"(?:(?<=[^\W\d_]{2} )|(?<=» ))[>›»«](?= (?:[^\W\d_]{3}|[A-Z]{2}))|(?<= )[|¦](?= )"
+    r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
+)
+_ICON = re.compile(rf"(?<!\S)[{ICONS}] ?(?=[A-ZÀ-Þ]\w)")
+
+
+def separator(source: Source, at: int) -> Match | None:
+    """Returns the separator at a sign. Operators (4 · 10, a > b) are text, as is a single sign before
+    a small letter."""
+    text = source.text
+    if _AT_END.match(text, at) is None:
+        if _BETWEEN.match(text, at) is None:
+            return None
+        is_joined = text[at + 2 : at + 3].islower() and (
+            text[at] in ">›»" or not source.computed(_is_list)
+        )
+        if is_joined or (text[at] in "«»" and source.computed(_is_quoted)):
+            return None
+    return Match(at, at + 1, "break", "separator")
+
+
+def icon(source: Source, at: int) -> Match | None:
+    """Returns the icon of a list item. A text with a single icon has no list."""
+    is_item = _ICON.match(source.text, at) and len(source.computed(_ICON.findall)) > 1
+    return Match(at, at + 1, "break", "separator") if is_item else None
+
+
+def _is_quoted(text: str) -> bool:
+    return 0 <= text.find("«") < text.rfind("»")
+
+
+def _is_list(text: str) -> bool:
+    return max(map(text.count, ("| ", "· ", "• "))) > 1

@@ -1,1 +1,0 @@
-"""The terms of glossaries: found in a text, and written in its translation."""
