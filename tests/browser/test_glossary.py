@@ -54,6 +54,11 @@ def test_own_terms_are_used_and_kept_for_each_pair_of_languages(page: Any) -> No
     wait_without_term(page, "Schnurrer")
     page.select_option("#to", "de")
     wait_for_term(page, "Schnurrer")
+    page.click("#inside")  # the explorer translates with the same terms
+    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    assert "Schnurrer" in page.inner_text("#output") and "glossary" in page.inner_text("#facts")
+    page.go_back()
+    wait_for_term(page, "Schnurrer")
     page.click("#glossary summary")
     page.select_option("#terms", "")
     wait_without_term(page, "Schnurrer")

@@ -241,6 +241,8 @@ def test_the_form_of_address_is_chosen_where_the_model_has_it(page: Any, live: L
     with page.expect_request("**/translate") as sent:
         page.reload()
     assert sent.value.post_data_json["formality"] == "prefer_more"
+    page.wait_for_selector(TRANSLATED)
+    assert "prefer_more" in page.get_attribute("#inside", "href")
     page.select_option("#to", "fr")
     page.wait_for_function("() => document.getElementById('output').lang === 'fr'")
     assert not page.is_visible("#formality") and "formality" not in page.url

@@ -69,6 +69,8 @@ export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Returns whether a select element has an option. */
+export const has = (list, value) => [...list.options].some((option) => option.value === value);
 export const $ = (id) => document.getElementById(id);
 /** Returns a function that shows the errors of `work`. */
 export const guarding =

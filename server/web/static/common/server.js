@@ -119,9 +119,10 @@ async function streamed(response, progress) {
     }
   }
 }
-function parsed(text) {
+/** Reads JSON, or {}. */
+export function parsed(text) {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text) ?? {};
   } catch {
     return {};
   }

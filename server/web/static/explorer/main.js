@@ -1,7 +1,19 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { arrow, chance, decimal, el, onSend, onText, percent, segmented, shareOf, skipLink } from "../common/dom.js";
+import {
+  arrow,
+  chance,
+  decimal,
+  el,
+  has,
+  onSend,
+  onText,
+  percent,
+  segmented,
+  shareOf,
+  skipLink,
+} from "../common/dom.js";
 import { say } from "../common/sentences.js";
-import { ask, download, query, repeating } from "../common/server.js";
+import { ask, download, parsed, query, repeating } from "../common/server.js";
 import { interfaceLanguage } from "../translator/messages.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { chapters } from "./film/chapters.js";
@@ -20,7 +32,13 @@ let busy = null,
   timer = 0,
   starting = null;
 
-// -- translating ------------------------------------------------------------------------------------------------------
+// -- translating --------------------------------------------------------------
+const choice = () => ({ from: $("from").value, to: $("to").value, beam: $("beam").value, options: state.options });
+/** Returns a choice as parameters of POST /translate. */
+function parameters({ from, to, beam, options }) {
+  const { glossary, formality, rerank } = parsed(options);
+  return { source: from, target: to, beam_size: Number(beam) || undefined, glossary, formality, rerank };
+}
 /** Translates the text of the field and opens a sentence. `typed`: the entry in the browser's history is replaced. */
 async function translate({ typed = false, sentence = 0, asked } = {}) {
   const text = $("text").value;
@@ -44,13 +62,7 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
     if (busy === controller) $("progress").hidden = true;
   }
   const first = state.done === null || state.done.text === firstExample();
-  state.done = {
-    text,
-    from: $("from").value,
-    to: $("to").value,
-    beam: $("beam").value,
-    seconds: (performance.now() - began) / 1000,
-  };
+  state.done = { text, ...choice(), seconds: (performance.now() - began) / 1000 };
   if (!state.restoring) Object.assign(state, { leg: null, version: null, film: null, works: unchosen() });
   state.fresh = true;
   present(paragraphs);
@@ -68,13 +80,7 @@ async function translated(text, signal) {
   const answer = await ask("/translate", {
     signal,
     progress: text.length > LONG && shareOf($("progress"), text.length),
-    body: {
-      q: wanted.map(([line]) => line),
-      beam_size: Number($("beam").value) || undefined,
-      source: $("from").value,
-      target: $("to").value,
-      details: true,
-    },
+    body: { q: wanted.map(([line]) => line), ...parameters(choice()), details: true },
   });
   wanted.forEach(([line, i], j) => {
     const details = answer.details[j];
@@ -137,7 +143,7 @@ function choose(index) {
   return open(index);
 }
 
-// -- one sentence -----------------------------------------------------------------------------------------------------
+// -- one sentence -------------------------------------------------------------
 async function open(index) {
   const item = state.items[index];
   if (!item) return;
@@ -230,6 +236,7 @@ function facts(found) {
   $("facts").textContent = [
     seconds < 0.95 ? `${Math.round(1000 * seconds)} ms` : `${decimal(seconds, 1)} s`,
     found.model,
+    ...Object.keys(parsed(state.done.options)),
     say("log-probability {0} ({1} per piece)", written(found), chance(mean)),
     ...(confidence === null ? [] : [say("probability that this is not wrong {0}", percent(confidence))]),
   ].join(" · ");
@@ -260,8 +267,11 @@ async function alternatives() {
   );
 }
 
-// -- the page itself --------------------------------------------------------------------------------------------------
+// -- the page itself ----------------------------------------------------------
+const english = () => state.languages.some(({ code }) => code === "en");
+/** Lists the targets of the source. The translator had options for its languages. */
 function targets() {
+  state.options = "";
   const before = $("to").value,
     from = state.languages.find((language) => language.code === $("from").value);
   const codes = (from ? from.targets : state.languages.map((language) => language.code)).filter(
@@ -279,7 +289,7 @@ function setText(text) {
 function resize() {
   $("text").style.height = "auto";
   const { scrollHeight, clientHeight } = $("text");
-  if (scrollHeight > clientHeight) $("text").style.height = scrollHeight + 2 + "px"; // a short text keeps the height of the first paint
+  if (scrollHeight > clientHeight) $("text").style.height = scrollHeight + 2 + "px"; // a short text keeps its height
 }
 /** Shows the view of the URL, with `typed` instead of its text; without a text, the first example where a model reads English. Translates
  * only if the text or the languages are others than those shown. */
@@ -288,9 +298,8 @@ async function restore(typed = "") {
   busy?.abort();
   try {
     const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) },
-      set = (id, value) =>
-        value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
-    const bare = !wanted.text && state.languages.some(({ code }) => code === "en");
+      set = (id, value) => has($(id), value) && ($(id).value = value);
+    const bare = !wanted.text && english();
     if (bare) Object.assign(wanted, { text: firstExample(), from: "en", to: wanted.to ?? interfaceLanguage() });
     set("from", wanted.from);
     targets();
@@ -298,8 +307,9 @@ async function restore(typed = "") {
     targets();
     set("beam", wanted.beam); // without one, what was chosen before the page was ready stays
     setText(wanted.text);
-    const { done } = state,
-      same = done?.text === wanted.text && ["from", "to", "beam"].every((id) => done[id] === $(id).value);
+    state.options = wanted.options;
+    const done = JSON.stringify({ ...state.done, seconds: undefined }),
+      same = done === JSON.stringify({ text: wanted.text, ...choice() });
     if (!same) await translate(wanted);
     if (!same && bare && state.tab === "works" && !state.present) await toLesson();
     if (!same) return;
@@ -313,7 +323,7 @@ async function restore(typed = "") {
   }
 }
 function example(text) {
-  $("from").value = state.languages.some((language) => language.code === "en") ? "en" : "auto";
+  $("from").value = english() ? "en" : "auto";
   targets();
   setText(text);
   return translate();
@@ -322,7 +332,7 @@ function swap() {
   const from =
       $("from").value === "auto" ? state.paragraphs.find((p) => p.detected)?.detected.language : $("from").value,
     text = $("output").textContent;
-  if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null;
+  if (!from || !has($("from"), $("to").value)) return null;
   $("from").value = $("to").value;
   targets();
   $("to").value = from;
@@ -357,19 +367,13 @@ function buttons() {
   skipLink();
   for (const id of ["from", "to", "beam"])
     $(id).addEventListener("change", () => {
-      targets();
+      if (id !== "beam") targets();
       guard(translate)();
     });
   $("swap").onclick = guard(swap);
   $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
   $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));
-  $("curl").onclick = () =>
-    commandDialog("POST", "/translate", {
-      q: state.done.text,
-      source: state.done.from,
-      target: state.done.to,
-      beam_size: Number(state.done.beam) || undefined,
-    });
+  $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, ...parameters(state.done) });
   $("report").onclick = guard(() =>
     served(state.items[state.current], (which) =>
       download("/attention?" + query({ ...which, format: "html" }), "attention.html"),
@@ -390,8 +394,7 @@ function buttons() {
   for (const button of $("examples").querySelectorAll("button"))
     button.onclick = guard(() => example(button.textContent));
 }
-/** Loads the languages, then shows the view of the URL. A text that was typed before this is translated. A failed load is
- * repeated with the next translation. */
+/** Loads the languages, then shows the view of the URL. A failed load is repeated with the next translation. */
 function load() {
   return (starting ??= languages().finally(() => (starting = null)));
 }
@@ -403,7 +406,7 @@ async function languages() {
     el("option", { value: "auto" }, say("Detect language")),
     ...sources.map((language) => el("option", { value: language.code }, name(language.code))),
   );
-  if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
+  if (english()) $("from").value = "en";
   targets();
   await named();
   await restore($("text").value);

@@ -1,7 +1,7 @@
 // The dialog that downloads a picture of a sentence: one of the views, with its title, colours and resolution.
 import { download, query } from "../common/server.js";
 import { served } from "./results.js";
-import { $, guard, state } from "./state.js";
+import { $, guard, masked } from "./state.js";
 
 const HEADS = 8; // the most that a picture of lines shows
 
@@ -27,7 +27,7 @@ export function openPicture(item, found, panel, request = (work) => served(item,
 function chosen(item, found, panel, view) {
   const { kind, layer, head, level, special } = panel,
     one = typeof head === "number",
-    masked_heads = [...state.masked].sort().join(",");
+    masked_heads = masked();
   if (view === "alignment" || view === "card") {
     const word = found.target.words[item.word],
       map = one && kind === "cross" && panel.view === "map";

@@ -3,7 +3,7 @@ import { ask, query } from "../common/server.js";
 import { unpack } from "./maps/maps.js";
 import { address, direction, pair } from "./state.js";
 
-const WANTED = { figures: true, numbers: "uint16", format: "json" };
+export const WANTED = { figures: true, numbers: "uint16", format: "json" };
 const results = new Map();
 /** Returns what `request(parameters)` returns for a sentence as it was served. */
 export async function served(item, request) {
@@ -11,7 +11,7 @@ export async function served(item, request) {
     return await request(address(item));
   } catch (error) {
     if (!isForgotten(error)) throw error;
-    return request(pair(item, item.sentence.target)); // without a record in the history, the pair of texts gives the same answer
+    return request(pair(item, item.sentence.target)); // the record is gone; the pair of texts gives the same answer
   }
 }
 /** Returns the attention of a sentence as it was served. */

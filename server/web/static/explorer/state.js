@@ -7,7 +7,8 @@ import { start } from "./maps/panel.js";
 export { $ };
 export const TABS = ["works", "attention", "decoding", "whynot", "heads"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
- * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
+ * `options` are other
+ * parameters of POST /translate, as JSON of the translator; `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
  * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
  * `fresh` whether it has not been played, `who` the head of the first chapter. `works` is what is chosen in "How it works": `positions` and
  * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `distance` and `scheme` of their chapters,
@@ -25,6 +26,7 @@ export const state = {
   tab: "attention",
   masked: new Set(),
   done: null,
+  options: "",
   restoring: 0,
   version: null,
   film: null,
@@ -53,7 +55,9 @@ export function showError(error) {
 }
 export const guard = guarding(showError);
 
-// -- parameters of requests about a sentence --------------------------------------------------------------------------
+// -- parameters of requests about a sentence ----------------------------------
+/** Returns the heads that are switched off. */
+export const masked = () => [...state.masked].sort().join(",");
 export const direction = (item) => ({ source: item.route.source, target: item.route.target });
 /** Returns the parameters that name a sentence of the served translation. */
 export const address = (item, extra = {}) => ({
@@ -65,11 +69,11 @@ export const address = (item, extra = {}) => ({
 /** Returns the parameters for the sentence with a given translation. */
 export const pair = (item, translation, extra = {}) => ({ q: item.read, translation, ...direction(item), ...extra });
 
-// -- the URL ----------------------------------------------------------------------------------------------------------
+// -- the URL ------------------------------------------------------------------
 /** Returns the view as a URL fragment. Browsers do not send fragments, so the text does not reach server logs. */
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
-  const { text, from, to, beam } = state.done,
+  const { text, from, to, beam, options } = state.done,
     { works } = state;
   return (
     "#" +
@@ -78,6 +82,7 @@ export function permalink() {
       source: from,
       target: to,
       beam,
+      options,
       leg: state.steps > 1 ? state.leg : null,
       s: state.current || null,
       tab: state.tab,
@@ -88,7 +93,7 @@ export function permalink() {
       view,
       special: special ? 1 : null,
       word: state.items[state.current]?.word ?? state.word,
-      off: [...state.masked].sort().join(","),
+      off: masked(),
       trace: state.beam,
       asked: state.items[state.current]?.asked,
       film: state.film,
@@ -151,6 +156,7 @@ export function recalled() {
     from: wanted.get("source"),
     to: wanted.get("target"),
     beam: wanted.get("beam"),
+    options: wanted.get("options") || "",
     sentence: number(wanted.get("s"), 0),
   };
 }
@@ -160,5 +166,5 @@ function version(wanted) {
     beam = /^(\d{1,2})\.(\d{1,2})$/.exec(wanted.get("hyp"));
   if (fork.length) return { fork };
   if (beam) return { hypothesis: Number(beam[1]), beam: Number(beam[2]) };
-  return wanted.get("broken") && state.masked.size ? { off: [...state.masked].sort().join(",") } : null;
+  return wanted.get("broken") && state.masked.size ? { off: masked() } : null;
 }

@@ -6,7 +6,7 @@ import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
 import { best, unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
-import { attentionOf } from "./results.js";
+import { attentionOf, WANTED } from "./results.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 
@@ -43,20 +43,22 @@ function attention(host, item, found) {
   };
   const json = (asked) =>
     textButton(say("JSON & curl"), () => commandDialog("GET", "/attention?" + query(address(item, asked))), "quiet");
-  const tools = (view) => {
-    if (view.kind === "alignment")
-      return [
-        json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" }),
-        pictureButton(item, found, view),
-      ];
-    const asked = {
-      kind: view.kind,
-      level: view.level,
-      ...(view.view === "map" ? { layer: view.layer } : {}),
-      ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}),
-      ...(view.view === "figures" ? { figures: true } : {}),
-    };
-    return [json(asked), pictureButton(item, found, view)];
+  const tools = (shown) => {
+    const { kind, level, layer, head, view } = shown,
+      map = view === "map",
+      rollout = head === "rollout";
+    const asked =
+      kind === "alignment"
+        ? { alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" }
+        : {
+            kind,
+            level,
+            layer: map ? layer : null,
+            rollout: rollout || null,
+            head: map && !rollout ? head : null,
+            figures: view === "figures" || null,
+          };
+    return [json(asked), pictureButton(item, found, shown)];
   };
   item.word ??= state.word;
   state.word = null;
@@ -135,13 +137,7 @@ function whynot(host, item, found) {
     showError(null);
     remember();
     const { compare } = await import("./search/whynot.js");
-    compare(
-      view,
-      found,
-      unpack(
-        await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" }))),
-      ),
-    );
+    compare(view, found, unpack(await ask("/attention?" + query(pair(item, item.asked, WANTED)))));
   });
   const form = el(
     "form.row",
@@ -169,5 +165,4 @@ async function heads(host, item, found) {
   const { headsOff } = await import("./search/heads_off.js"); // only this tab needs it
   if (item === state.items[state.current]) headsOff(host, item, found);
 }
-/** Only this tab needs the modules of the chapters. */
 const works = async (...sentence) => (await import("./lesson.js")).works(...sentence);

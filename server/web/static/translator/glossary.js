@@ -36,11 +36,11 @@ function read(text) {
   return { pairs: [...pairs], unused };
 }
 
-/** Returns the parameter `glossary` of a request: an id, or pairs; null for none. */
+/** Returns the parameter `glossary` of a request: an id, or pairs; undefined for none. */
 export function glossary() {
-  if (chosen() !== OWN) return chosen() || null;
+  if (chosen() !== OWN) return chosen() || undefined;
   const { pairs } = read(typed());
-  return pairs.length ? pairs : null;
+  return pairs.length ? pairs : undefined;
 }
 
 /** Shows the glossaries of two languages. */

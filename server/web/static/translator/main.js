@@ -1,5 +1,5 @@
 // The translator: translates while one types. Uses the public API of this server only.
-import { $, arrow, el, guarding, onSend, onText, shareOf, skipLink, textButton } from "../common/dom.js";
+import { $, arrow, el, guarding, has, onSend, onText, shareOf, skipLink, textButton } from "../common/dom.js";
 import { aborted, ask, copyText, query, repeating } from "../common/server.js";
 import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
@@ -37,7 +37,7 @@ const repeat = repeating(() => guard(translate)());
 const fork = async (forks) => forks.length && (await import("./word_choice.js")).fork(forks, took);
 const guard = guarding(showError);
 
-// -- translating -----------------------------------------------------------------------------------
+// -- translating --------------------------------------------------------------
 /** Translates the text of the field, with the words `forks` of a link. */
 async function translate(forks = []) {
   if (!languages.length) return load();
@@ -52,9 +52,10 @@ async function translate(forks = []) {
   outdated(true);
   try {
     if ([...text].length > limit) throw said("long", number(limit));
-    const done = { text, from: $("from").value, to: $("to").value };
+    const options = { ...choices(), ...quality(text) },
+      done = { text, from: $("from").value, to: $("to").value, options };
     const answer = await ask("/translate", {
-      body: { q: text, source: done.from, target: done.to, details: true, ...choices(), ...quality(text) },
+      body: { q: text, source: done.from, target: done.to, details: true, ...options },
       signal: controller.signal,
       progress: text.length > LONG && shareOf($("progress"), text.length),
     });
@@ -155,7 +156,7 @@ function setText(text) {
   resize();
 }
 
-// -- languages -------------------------------------------------------------------------------------
+// -- languages ----------------------------------------------------------------
 /** Fills the lists of languages and chooses `from` and `to` where the server has them. */
 function languageLists(from = $("from").value, to = $("to").value) {
   const codes = new Set(languages.flatMap(({ code, targets }) => [code, ...targets]));
@@ -188,12 +189,12 @@ function model() {
   chooseModel(languages, from, $("to").value);
 }
 function pick(list, code) {
-  if ([...list.options].some((option) => option.value === code)) list.value = code;
+  if (has(list, code)) list.value = code;
 }
 function swap() {
   const from = $("from").value === "auto" ? shown.detected?.language : $("from").value,
     text = result();
-  if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null; // not a source
+  if (!from || !has($("from"), $("to").value)) return null; // not a source
   languageLists($("to").value, from);
   if (text && !$("output").inert) setText(text);
   changed();
@@ -205,7 +206,7 @@ function changed() {
   keep("target", (wished = $("to").value));
 }
 
-// -- the URL and the history of this device --------------------------------------------------------
+// -- the URL and the history of this device -----------------------------------
 /** Writes text and languages into the fragment of the URL, which browsers do not send to the server. A text that is too long
  * for a link is kept with the entry of the browser's history. `forks` are the words that were chosen, see word_choice.js. */
 function remember(forks = []) {
@@ -243,7 +244,7 @@ function restore() {
   return translate(wanted.getAll("fork"));
 }
 
-// -- the page itself -------------------------------------------------------------------------------
+// -- the page itself ----------------------------------------------------------
 function buttons() {
   onText($("text"), typed);
   onSend($("text"), () => guard(translate)());

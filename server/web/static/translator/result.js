@@ -1,5 +1,5 @@
 // The translation that is shown: its sentences, and other translations of a sentence to take over.
-import { $, el, percent } from "../common/dom.js";
+import { $, el, has, percent } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { withSpans } from "../common/words.js";
 import { languageName, nameInSentence, say } from "./messages.js";
@@ -87,7 +87,7 @@ function warning(text, legs) {
   return [...numbers].map(([reason, found]) => say("flagged", listed([...found]), reason)).join(" ");
 }
 /** Returns whether a model translates from a language. */
-export const serves = (language) => [...$("from").options].some((option) => option.value === language);
+export const serves = (language) => has($("from"), language);
 const listed = (numbers) => numbers.slice(0, NAMED).join(", ") + (numbers.length > NAMED ? ", …" : "");
 /** Underlines a sentence that has reasons, which are its tooltip with its confidence. */
 function flag(item, found, confidence = null) {
@@ -137,7 +137,7 @@ function lead() {
     s = items.filter(({ copied }) => !copied).indexOf(chosen), // the explorer has no others
     fork = chosen?.fork?.join(" ");
   const text = { q: done.text.slice(0, 5000), source: detected?.language || done.from, target: done.to };
-  $("inside").href = "attention#" + query({ ...text, s: s || null, fork });
+  $("inside").href = "attention#" + query({ ...text, options: JSON.stringify(done.options), s: s || null, fork });
 }
 
 /** Shows other translations of the chosen sentence. */
@@ -151,7 +151,7 @@ export async function showAlternatives(took) {
       source: item.legs > 1 ? done.from : item.from,
       target: item.to,
       alternatives: NUMBER,
-      ...quality(done.text),
+      ...done.options,
     },
   });
   if (shown.done !== done || shown.chosen !== item) return;

@@ -5,7 +5,7 @@ import { paint } from "../maps/colour.js";
 import { role, usualRole } from "../maps/heads.js";
 import { pick } from "../maps/maps.js";
 import { alive, legend, worth } from "../maps/worth.js";
-import { $, remember, state } from "../state.js";
+import { $, masked, remember, state } from "../state.js";
 import { stage } from "./stage.js";
 import { chanceOf, steps, weights } from "./steps.js";
 
@@ -145,7 +145,7 @@ function broken(found, without, open) {
     const button = head(found, option, () => {
       state.masked[state.masked.has(id(option)) ? "delete" : "add"](id(option));
       show();
-      without([...state.masked].sort().join(","));
+      without(masked());
     });
     button.dataset.head = id(option);
     choices.append(button);

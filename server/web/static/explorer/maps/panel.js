@@ -26,13 +26,9 @@ export const start = () => ({ kind: "cross", layer: null, head: "mean", level: "
 
 /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words
  * or pieces under the pointer; `link.point(query, key)` marks some. */
-export function panel(
-  host,
-  result,
-  state,
-  { onPoint = () => {}, changed = () => {}, tools = () => [], link = {} } = {},
-) {
-  if (result.absent?.[state.kind]) return absent(host, result, state, { onPoint, changed, tools, link });
+export function panel(host, result, state, given = {}) {
+  const options = { onPoint() {}, changed() {}, tools: () => [], link: {}, ...given };
+  if (result.absent?.[state.kind]) return absent(host, result, state, options);
   const aligning = state.kind === "alignment";
   const [layers, heads] = result.maps[aligning ? "cross" : state.kind].shape;
   if (state.layer === null || state.layer >= layers)
@@ -41,8 +37,8 @@ export function panel(
     state.head = "mean";
   const set = (change) => {
     Object.assign(state, change);
-    changed(state);
-    panel(host, result, state, { onPoint, changed, tools, link });
+    options.changed(state);
+    panel(host, result, state, options);
   };
   const keep = (name) => (value) => {
     set({ [name]: value, ...(name === "kind" ? { layer: null } : {}) });
@@ -62,7 +58,7 @@ export function panel(
   ];
   const controls = el("div.controls", segmented(say("Attention"), choices(), state.kind, keep("kind")));
   const body = el("div");
-  link.point = () => {};
+  options.link.point = () => {};
   host.replaceChildren(controls, body);
   if (!aligning)
     controls.append(
@@ -108,8 +104,9 @@ export function panel(
         ` ${say("special tokens")}`,
       ),
     );
-  if (aligning) wordLinks(body, result, state, onPoint, tools(state), link);
-  else if (state.view === "map") mapAndLines(body, result, state, onPoint, tools(state), link);
+  const tools = options.tools(state);
+  if (aligning) wordLinks(body, result, state, tools, options);
+  else if (state.view === "map") mapAndLines(body, result, state, tools, options);
   else if (state.view === "model") {
     const grid = el("div");
     body.append(
@@ -118,7 +115,7 @@ export function panel(
         say("Every head of every layer, all in the same colours; choose one to enlarge it."),
         ` ${worthOfLayers(result, state.kind)}`,
       ),
-      el("div.row", ...tools(state)),
+      el("div.row", ...tools),
       scaleBar(),
       grid,
     );
@@ -129,7 +126,7 @@ export function panel(
       state: (layer, head) => ({ current: layer === state.layer && head === state.head }),
     });
   } else {
-    body.append(el("div.row", ...tools(state)));
+    body.append(el("div.row", ...tools));
     figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
   }
 }
@@ -138,7 +135,7 @@ export function panel(
 function absent(host, result, state, options) {
   const keep = (kind) => {
     Object.assign(state, { kind, layer: null });
-    options.changed?.(state);
+    options.changed(state);
     panel(host, result, state, options);
     host.querySelector(`[aria-label="${say("Attention")}"] [aria-checked="true"]`)?.focus();
   };
@@ -171,7 +168,7 @@ function absent(host, result, state, options) {
     );
 }
 
-function mapAndLines(body, result, state, onPoint, tools, link) {
+function mapAndLines(body, result, state, tools, { onPoint, link }) {
   const of = (head) => pick(result, state.kind, state.layer, head, state.level, state.special),
     map = of(state.head);
   const head = typeof state.head === "number" ? say("head {0}", state.head) : say(state.head),
@@ -193,7 +190,7 @@ function mapAndLines(body, result, state, onPoint, tools, link) {
     report: (query, key) => onPoint(state, query, key),
   });
 }
-function wordLinks(body, result, state, onPoint, tools, link) {
+function wordLinks(body, result, state, tools, { onPoint, link }) {
   const real = (side) => [...side.words.keys()].filter((i) => side.words[i].start < side.words[i].end);
   const { source, target, alignment } = result,
     columns = source.words.length;

@@ -6,9 +6,8 @@ import { commandDialog } from "../dialog.js";
 import { thumbnails } from "../maps/heads.js";
 import { best, kinds, unpack } from "../maps/maps.js";
 import { start } from "../maps/panel.js";
-
-import { served } from "../results.js";
-import { direction, guard, pair, remember, showError, state } from "../state.js";
+import { served, WANTED } from "../results.js";
+import { direction, guard, masked, pair, remember, showError, state } from "../state.js";
 import { pictureButton } from "../tabs.js";
 import { diff } from "./diff.js";
 import { total } from "./scores.js";
@@ -34,15 +33,15 @@ export function headsOff(host, item, found) {
   };
   const translateAgain = guard(async () => {
     showError(null);
-    const masked_heads = [...state.masked].sort().join(","),
+    const masked_heads = masked(),
       text = { q: item.sentence.source, ...direction(item), beam_size: item.route.beam_size };
     const [unmasked, other, score, without] = await Promise.all([
       ask("/translate", { body: text }),
       ask("/translate", { body: { ...text, masked_heads } }),
       ask("/score", { body: pair(item, found.target.text, { masked_heads }) }),
-      served(item, (which) =>
-        ask("/attention?" + query({ ...which, masked_heads, numbers: "uint16", format: "json" })),
-      ).then(unpack),
+      served(item, (which) => ask("/attention?" + query({ ...which, ...WANTED, masked_heads, figures: null }))).then(
+        unpack,
+      ),
     ]);
     const before = total(found),
       change = score.scores.score - before;
