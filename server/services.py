@@ -250,8 +250,8 @@ class Services:
         return further | {
             "models_missing": len(self.pulls.missing),
             "models_failed": len(self.models.errors),
-            "queue_device_seconds": admission.accepted + admission.queues["look"].units,
-            "queue_tokens": admission.tokens,
+            "queue_device_seconds": admission.device_seconds,
+            "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
             "requests_shared_total": self.engine.shared,
             "history_hits_total": history.hits if history else 0,

@@ -15,6 +15,7 @@ import orjson
 
 from server.errors import Unavailable
 from server.process import end_first, limit_processor_time
+from server.work_threads import FairSlots
 
 log = logging.getLogger(__name__)
 TASK_SECONDS = 120
@@ -31,21 +32,21 @@ NICENESS = 10
 
 
 class TaskProcess:
-    """Runs the tasks of one Python module one at a time. The module reads a task in JSON from each
-    line of its standard input and writes its result to a line of its standard output. Belongs to
-    one event loop."""
+    """Runs the tasks of one Python module one at a time; callers take turns. The module reads a
+    task in JSON from each line of its standard input and writes its result to a line of its
+    standard output. Belongs to one event loop."""
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._free = asyncio.Lock()
+        self._slots = FairSlots(1)
         self._process: asyncio.subprocess.Process | None = None
         self._idle: asyncio.Task[None] | None = None
 
-    async def run(self, task: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, task: dict[str, Any], caller: str = "") -> dict[str, Any]:
         """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during
         the task, or Unavailable if it cannot be started. If the caller is cancelled, the process
         ends."""
-        async with self._free:
+        async with self._slots.hold(caller, 0):
             if self._idle is not None:
                 self._idle.cancel()
             result = await self._run(orjson.dumps(task) + b"\n")

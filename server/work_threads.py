@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
@@ -102,11 +103,13 @@ class LoopTurns:
 
 class WorkThreads:
     """Runs one function of a caller at a time in a thread, and at most THREADS in all, so that the
-    event loop shares the interpreter with few. Callers take turns. `turns` know of short texts.
-    Belongs to one event loop."""
+    event loop shares the interpreter with few. Callers take turns. The threads are its own, so no
+    function waits behind the reads of disks, which asyncio.to_thread runs. `turns` know of short
+    texts. Belongs to one event loop."""
 
     def __init__(self, turns: LoopTurns) -> None:
         self._slots, self._turns = FairSlots(THREADS, 1), turns
+        self._pool = ThreadPoolExecutor(THREADS, "work")
 
     async def run(
         self, caller: str, size: int, function: Callable[..., Result], *arguments: object
@@ -118,7 +121,7 @@ class WorkThreads:
         async with AsyncExitStack() as slot:
             await slot.enter_async_context(self._slots.hold(caller, size))
             loop, began = asyncio.get_running_loop(), time.monotonic()
-            running = loop.run_in_executor(None, function, *arguments)
+            running = loop.run_in_executor(self._pool, function, *arguments)
             held = slot.pop_all()
 
             def rest(_: object) -> None:

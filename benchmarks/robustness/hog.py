@@ -109,9 +109,12 @@ def _other_questions(sentences: list[str], source: str, target: str) -> dict[str
 
     tagged = [marked(sentence) for sentence in sentences[:1_000]]
     long = " ".join(sentences).translate(str.maketrans("", "", ".?!"))[:2_000]
-    query = urlencode(
-        {"q": long, "format": "json", "kind": "cross", "layer": 0, "head": 0, **direction}
-    )
+    attention = {"q": long, "kind": "cross", "layer": 0, "head": 0, **direction}
+
+    def pictured(format: str, **fields: object) -> HogRequest:
+        query = urlencode(attention | {"format": format} | fields)
+        return HogRequest(f"/attention?{query}", "application/json", b"", "GET")
+
     terms = {word: word.upper() for sentence in sentences for word in sentence.strip(".?!").split()}
     return {
         "HTML, one text of 1,000 tagged sentences": post(
@@ -127,9 +130,11 @@ def _other_questions(sentences: list[str], source: str, target: str) -> dict[str
         "alignments of 100 pairs": post("/align", pairs=[[each, each] for each in sentences[:100]]),
         "scores of 16 translations": post("/score", q=sentences[0], translation=sentences[:16]),
         "live translation": post("/live", q=sentences[0].rstrip(".?!")),
-        "attention of a long sentence": HogRequest(
-            f"/attention?{query}", "application/json", b"", "GET"
-        ),
+        "attention of a long sentence": pictured("json"),
+        "PNG of a long sentence": pictured("png", width=4_000, dpi=100),
+        "PDF of a long sentence": pictured("pdf"),
+        "SVG of a long sentence": pictured("svg"),
+        "report of a long sentence": pictured("html"),
     }
 
 

@@ -139,7 +139,7 @@ class Permit:
 
 class Admission:
     """Admits the work that the lease of a `backlog` allows, in its units. Costs are in these units
-    too.
+    too: tokens of rows, tokens of looks, or bytes.
 
     Documents fill at most three quarters of the limit. Short requests fill the rest, and at least a
     quarter, up to the work that the workers do in `seconds`. A caller may hold `caller_share` times
@@ -168,28 +168,19 @@ class Admission:
 
     @property
     def accepted(self) -> float:
-        """Units of translations accepted and not yet finished."""
+        """Tokens of translations, times rows, that are accepted and not finished."""
         return self.queues["short"].units + self.queues["document"].units
 
     @property
-    def tokens(self) -> float:
-        """The same in tokens of a row, at their present price."""
-        return round(self.accepted / self.prices[0], 3)
-
-    @property
-    def limit(self) -> float:
-        """Units of translations that it may have accepted."""
-        return self.lease.translations
+    def device_seconds(self) -> float:
+        """The seconds of a device that all accepted work takes, at the present prices."""
+        price, look_price = self.lease.prices
+        return self.accepted * price + self.queues["look"].units * look_price
 
     @property
     def requests(self) -> int:
         """Translations accepted and not yet finished."""
         return self.queues["short"].requests + self.queues["document"].requests
-
-    @property
-    def prices(self) -> tuple[float, float]:
-        """Units of a token of a translation's row, and of one of a look."""
-        return self.lease.prices
 
     def renew(self) -> float:
         """Takes a new lease if the last one is old. Returns the time on the clock."""
@@ -302,5 +293,5 @@ class Admission:
         reserve = (1 - DOCUMENTS_SHARE) * lease.translations
         room = max(reserve, lease.translations - self.queues["document"].units)
         few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
-        fast = max(lease.speeds[kind] * self._seconds, min(few, self._seconds))
+        fast = max(lease.speeds[kind] * self._seconds, min(few, self._seconds / lease.prices[0]))
         return min(room, max(lease.least, fast))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -21,6 +22,7 @@ from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.kept import kept
 from server.services import Services, default_options
 from server.text.glossary import Entry, TermIndex
+from server.text.language_id import Guesses
 from server.translation.catalog import AUTO
 from server.translation.types import Storage, TranslationRequest
 
@@ -65,6 +67,14 @@ async def admit(
     """Checks the texts of the parameter `name`, and enters. Raises AttentiveError."""
     check_texts(tuple(texts), services_of(request).settings, name=name)
     return await enter(request, sum(map(len, texts)), api_key)
+
+
+async def language_guesses(request: Request, caller: Caller, text: str) -> Guesses:
+    """Returns the languages of a text, the most probable first."""
+    translator, accepted = services_of(request).translator, reader_languages(request)
+    return await translator.work(
+        caller.name, len(text), translator.detector.detect, text, "", accepted
+    )
 
 
 def deadline(request: Request, limit: float, field: float | None = None) -> float:
@@ -148,7 +158,11 @@ async def glossary_terms(
     services = services_of(request)
     catalog = services.translator.catalog
     return await services.glossaries.terms(
-        caller.owner, ids, catalog.source(source), catalog.target(target)
+        caller.owner,
+        ids,
+        catalog.source(source),
+        catalog.target(target),
+        partial(services.translator.threads.run, caller.name),
     )
 
 

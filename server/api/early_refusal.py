@@ -46,9 +46,7 @@ class EarlyRefusal:
         kinds: tuple[WorkKind, ...] = (
             ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
         )
-        return admission.refusal(
-            max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds
-        )
+        return admission.refusal(max(1, size // BYTES_PER_TOKEN), caller, key, *kinds)
 
     def _file(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         documents = self._services.documents
@@ -57,7 +55,7 @@ class EarlyRefusal:
     def _look(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
         # does not know its requests again
-        return admission.refusal(admission.prices[1], caller, None, "look")
+        return admission.refusal(1, caller, None, "look")
 
     def __call__(self, scope: Scope, body: bytes) -> Overloaded | None:
         if (found := self._routes.get((scope["method"], path_of(scope)))) is None:

@@ -123,7 +123,7 @@ class DocumentTranslator:
 
     def cost(self, size: int) -> float:
         """Returns the units that a document of `size` bytes holds in the admission."""
-        return max(size, self.admission.limit / self._limit)
+        return max(size, self.admission.lease.translations / self._limit)
 
     async def receive(
         self,
@@ -240,7 +240,8 @@ class DocumentTranslator:
         file may be in it."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
-        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
+        detect, sample = self._translator.detector.detect, document.sample
+        guesses = await self._translator.work(document.caller, len(sample), detect, sample)
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:

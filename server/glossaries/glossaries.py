@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import orjson
@@ -125,9 +124,18 @@ class Glossaries:
 
         await self._change(owner, id, change)
 
-    async def terms(self, owner: str, ids: Sequence[str], source: str, target: str) -> TermIndex:
+    async def terms(
+        self,
+        owner: str,
+        ids: Sequence[str],
+        source: str,
+        target: str,
+        run: Callable[..., Awaitable[TermIndex]],
+    ) -> TermIndex:
         """Returns the terms of some glossaries for a language pair. Where several have a term, the
-        first one counts. Raises NotFound, or InvalidRequest if one has no such dictionary."""
+        first one counts. `run` calls a function with further arguments beside the event loop; the
+        first argument is the number of entries. Raises NotFound, or InvalidRequest if one has no
+        such dictionary."""
         pair = (base_language(source), base_language(target))
         glossaries = [await self.find(owner, id) for id in ids]
         infos = [glossary.info(*pair) for glossary in glossaries]
@@ -143,8 +151,7 @@ class Glossaries:
                 if dictionary := await self._dictionary(id, pair):
                     for term, translation in dictionary.entries.items():
                         entries.setdefault(term, Entry(term, translation, dictionary.exact))
-            # takes long for many entries
-            index = await asyncio.to_thread(TermIndex, list(entries.values()))
+            index = await run(len(entries), TermIndex, list(entries.values()))
         self._indexes[key] = index
         while len(self._indexes) > _INDEXES:
             self._indexes.popitem(last=False)

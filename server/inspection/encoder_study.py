@@ -71,7 +71,7 @@ async def study_encoder(
     async with asyncio.timeout_at(deadline):
         with inspector.admit(caller, deadline, 2 * limit):
             try:
-                study = await inspector.encoders.run(task)
+                study = await inspector.encoders.run(task, caller.name)
             except (MemoryError, TimeoutError):
                 raise Unavailable("The model's weights cannot be read.") from None
     layers = [

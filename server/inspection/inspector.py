@@ -107,9 +107,8 @@ class Inspector:
         """Takes the room of attention requests with so many tokens of source and target. Raises
         Overloaded or TimeoutError."""
         admission = self.translator.admission
-        cost = max(1, tokens) * admission.prices[1]
         return admission.admit(
-            cost, deadline, caller=caller.name, weight=caller.weight, kind="look"
+            max(1, tokens), deadline, caller=caller.name, weight=caller.weight, kind="look"
         )
 
     async def decoded(

@@ -72,7 +72,7 @@ class Server:
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns the load that the autoscaling policy reads."""
-        return {WAITING_TOKENS: self._services.translator.admission.tokens}
+        return {WAITING_TOKENS: self._services.translator.admission.accepted}
 
 
 HEALTH_SECONDS = 60.0

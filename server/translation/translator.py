@@ -69,8 +69,8 @@ class Translator:
     """Translates requests with the models of a catalog.
 
     `catalog` can be replaced at any time; a request keeps the catalog it began with. With `history`
-    None translations are not recorded, and with `cache` None each request is translated. Belongs to
-    one event loop.
+    None translations are not recorded, and with `cache` None each request is translated. `threads`
+    run the long functions of all requests. Belongs to one event loop.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Translator:
         self.history = history
         self.cache = cache
         self._metrics = metrics
-        self._threads = WorkThreads(engine.turns)
+        self.threads = WorkThreads(engine.turns)
         self._turns = Turns()
         self._shares = RowShares()
         self._translate_sentence = partial(sentence.translate_sentence, self._shares)
@@ -171,7 +171,7 @@ class Translator:
         if request.best is not request.options:
             best = chosen.searched(request.source, request.target, request.best)
         beam = searched.beam_size
-        price, look_price = self.admission.prices
+        price, look_price = self.admission.lease.prices
         forms = sentence.declared(request, searched, best)
         cost = round(tokens * self._shares.rows(forms, min(_LOOK_ROWS, 2 * look_price / price)))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
@@ -179,7 +179,7 @@ class Translator:
             self.engine.turns.note_short()
         with (
             self.admission.admit(
-                cost * price,
+                cost,
                 request.deadline,
                 caller=request.client,
                 weight=request.weight,
@@ -204,7 +204,7 @@ class Translator:
         is done beside the event loop."""
         if characters <= THREAD_CHARACTERS:
             return function(*arguments)
-        return await self._threads.run(caller, characters, function, *arguments)
+        return await self.threads.run(caller, characters, function, *arguments)
 
     async def released(self, catalog: ModelCatalog) -> None:
         """Waits until no request uses a replaced catalog."""

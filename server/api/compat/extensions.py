@@ -12,7 +12,6 @@ They send no key, or one as the parameter `token` of the address, or one after `
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from functools import cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from starlette.responses import Response
 from server.api.dependencies import (
     admit,
     json_response,
-    reader_languages,
+    language_guesses,
     services_of,
     translation_request,
 )
@@ -82,10 +81,7 @@ async def translate(request: Request, parameters: ExtensionParameters) -> Respon
         [code_of(target) for target in parameters.targets],
     )
     if source == AUTO and len(targets) > 1:
-        detector, sample = services.translator.detector, "\n".join(texts)
-        [guess, *_] = await asyncio.to_thread(
-            detector.detect, sample, "", reader_languages(request)
-        )
+        [guess, *_] = await language_guesses(request, caller, "\n".join(texts))
         source = (
             guess.language
             if guess.confidence and guess.language in services.translator.catalog.sources

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated, Any, Literal
 
@@ -15,7 +14,7 @@ from server.api.dependencies import (
     admit,
     enter,
     json_response,
-    reader_languages,
+    language_guesses,
     services_of,
     translation_request,
 )
@@ -99,14 +98,8 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
 @router.get("/detect", include_in_schema=False)
 @router.post("/detect", summary="Detect languages")
 async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
-    await admit(request, parameters.q, parameters.key)
-    services = services_of(request)
-    candidates = [
-        await asyncio.to_thread(
-            services.translator.detector.detect, text, "", reader_languages(request)
-        )
-        for text in parameters.q
-    ]
+    caller = await admit(request, parameters.q, parameters.key)
+    candidates = [await language_guesses(request, caller, text) for text in parameters.q]
     detections = [
         [
             {"language": best.language, "confidence": best.confidence / 100, "isReliable": False}

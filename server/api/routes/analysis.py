@@ -3,7 +3,6 @@ search, what a model is and does."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from model.analysis.types import SCORES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from model.tokenizer import Tokenizer
+from server.access.authentication import Caller
 from server.api.attention_formats import text_pieces
 from server.api.dependencies import (
     check_texts,
@@ -40,6 +40,7 @@ from server.inspection.encoder_study import study_encoder
 from server.inspection.inspector import trace_search
 from server.inspection.types import InspectedSentence, InspectionResult
 from server.translation.catalog import Leg
+from server.translation.translator import Translator
 
 SCORED_LIMIT = 16
 """Largest number of translations in one request for scores."""
@@ -277,15 +278,18 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
     responses=errors(404),
 )
 async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
-    await enter(request, 0, parameters.api_key)
-    route = services_of(request).translator.catalog.route(parameters.source, parameters.target)
-    read = await folders(route)
-    heads = services_of(request).inspector.heads
+    caller = await enter(request, 0, parameters.api_key)
+    translator, heads = services_of(request).translator, services_of(request).inspector.heads
+    route = translator.catalog.route(parameters.source, parameters.target)
+    folders = await read_folders(translator, caller, route)
     roles = [
-        heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder))
+        heads.with_losses(
+            leg.model,
+            await translator.threads.run(caller.name, 0, HeadRoles.read, leg.model.folder),
+        )
         for leg in route
     ]
-    models = [described(*parts) for parts in zip(read, route, roles, strict=True)]
+    models = [described(*parts) for parts in zip(folders, route, roles, strict=True)]
     return json_response({"legs": models})
 
 
@@ -300,10 +304,10 @@ async def positions(
 ) -> Response:
     """Sinusoids, learned vectors before the training, rotary positions, ALiBi and a restricted
     neighbourhood, in the shape of the model between two languages."""
-    await enter(request, 0, parameters.api_key)
-    [folder, *_] = await folders(
-        services_of(request).translator.catalog.route(parameters.source, parameters.target)
-    )
+    caller = await enter(request, 0, parameters.api_key)
+    translator = services_of(request).translator
+    route = translator.catalog.route(parameters.source, parameters.target)
+    [folder, *_] = await read_folders(translator, caller, route)
     shown = schemes(folder.model, parameters.n, parameters.r)
     body = {"n": parameters.n, "r": parameters.r, "own": folder.model.positions}
     return json_response(
@@ -311,12 +315,17 @@ async def positions(
     )
 
 
-async def folders(route: Sequence[Leg]) -> list[ModelFolder]:
+async def read_folders(
+    translator: Translator, caller: Caller, route: Sequence[Leg]
+) -> list[ModelFolder]:
     """Returns the model folders of a route. Raises NotFound if it has none, Unavailable."""
     if not route:
         raise NotFound("Source and target language are the same; no model is needed.")
     try:
-        return [await asyncio.to_thread(read_folder, leg.model.folder) for leg in route]
+        return [
+            await translator.threads.run(caller.name, 0, read_folder, leg.model.folder)
+            for leg in route
+        ]
     except FolderError:
         raise Unavailable("The model's folder cannot be read.") from None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import gzip
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -27,20 +25,8 @@ from server.inspection.types import InspectedSentence
 from server.services import Services
 from server.translation.types import Storage, TranslationRequest
 
-JSON = "application/json"
 
-
-class CompressedRoute(ParameterRoute):
-    """Answers JSON in gzip."""
-
-    async def respond(self, request: Request) -> Response:
-        response = await super().respond(request)
-        if "gzip" not in request.headers.get("accept-encoding", "") or response.media_type != JSON:
-            return response
-        return await asyncio.to_thread(compressed, response)
-
-
-class AttentionRoute(CompressedRoute):
+class AttentionRoute(ParameterRoute):
     """Sends the explorer's page to a browser that names no format. The page shows errors itself."""
 
     def is_page(self, request: Request) -> bool:
@@ -51,16 +37,6 @@ class AttentionRoute(CompressedRoute):
             return await super().respond(request)
         embedded = request.query_params.get("embed") == "1"
         return html_page(request, "explorer/index.html", embedded=embedded)
-
-
-def compressed(response: Response) -> Response:
-    """Returns the response with its body in gzip; maps in base64 become smaller by 40 %."""
-    body = gzip.compress(response.body, 6)
-    response.headers["Content-Encoding"] = "gzip"
-    response.headers["Vary"] = "Accept, Accept-Encoding"
-    response.headers["Content-Length"] = str(len(body))
-    response.body = body
-    return response
 
 
 router = APIRouter(tags=["attention"], route_class=AttentionRoute)
@@ -83,7 +59,9 @@ async def attention(
     parameters = attention_query(parameters, accept)
     limit = deadline(request, services.settings.timeout_seconds)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
-    return await inspected(parameters, services, caller, storage_of(request, caller), limit)
+    encodings = request.headers.get("accept-encoding", "")
+    storage = storage_of(request, caller)
+    return await inspected(parameters, services, caller, storage, limit, encodings)
 
 
 async def inspected(
@@ -92,6 +70,7 @@ async def inspected(
     caller: Caller,
     storage: Storage,
     deadline: float,
+    encodings: str = "",
 ) -> Response:
     """Returns the answer to the parameters, which have a format. Raises AttentiveError."""
     subject = await inspected_sentence(parameters, services, caller, storage, deadline)
@@ -113,7 +92,10 @@ async def inspected(
     )
     if parameters.measure == "effect" and parameters.format != "html":
         result = await with_effects(services.inspector, result, deadline, caller=caller)
-    return await formatted(parameters, result)
+    size = result.attention.maps.cross.size
+    return await services.translator.threads.run(
+        caller.name, size, formatted, parameters, result, encodings
+    )
 
 
 async def inspected_sentence(

@@ -3,7 +3,6 @@ interface."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,7 +10,7 @@ from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import admit, json_response, reader_languages, services_of
+from server.api.dependencies import admit, json_response, language_guesses, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.routes.operation import is_operator
@@ -92,9 +91,8 @@ def has_forms(catalog: ModelCatalog, source: str, target: str) -> bool:
 async def detect(request: Request, parameters: DetectParameters) -> Response:
     """The answer lists the candidates, the most probable first: every served language, and others
     that are likely."""
-    await admit(request, [parameters.q], parameters.api_key)
-    detector = services_of(request).translator.detector
-    guesses = await asyncio.to_thread(detector.detect, parameters.q, "", reader_languages(request))
+    caller = await admit(request, [parameters.q], parameters.api_key)
+    guesses = await language_guesses(request, caller, parameters.q)
     return json_response(
         [{"confidence": guess.confidence, "language": guess.language} for guess in guesses]
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,10 +11,11 @@ from starlette.responses import Response
 
 from model.analysis.tensors import NUMBERS_LIMIT, TENSORS
 from model.analysis.types import Followed, Kind
-from server.api.attention_formats import lists, subject_body
-from server.api.dependencies import deadline, enter, json_response, services_of, storage_of
+from server.api.attention_formats import json_in, lists, subject_body
+from server.api.dependencies import deadline, enter, services_of, storage_of
 from server.api.openapi import errors
-from server.api.routes.attention import CompressedRoute, inspected_sentence
+from server.api.parameters import ParameterRoute
+from server.api.routes.attention import inspected_sentence
 from server.api.schemas.attention import SubjectAnswer, SubjectParameters
 from server.api.schemas.base import Answer
 from server.errors import InvalidRequest
@@ -91,7 +91,7 @@ class TensorAnswer(SubjectAnswer):
     tensors: dict[str, TensorValues] = Field(description="By name, in the order of computation.")
 
 
-router = APIRouter(tags=["attention"], route_class=CompressedRoute)
+router = APIRouter(tags=["attention"], route_class=ParameterRoute)
 
 
 @router.get(
@@ -121,13 +121,15 @@ async def tensors(request: Request, parameters: Annotated[TensorParameters, Quer
         caller=caller,
         masked_heads=parameters.masked_heads,
     )
-    return await asyncio.to_thread(_answer, followed, result)
-
-
-def _answer(followed: Followed, result: InspectionResult) -> Response:
-    return json_response(
-        tensor_body(followed, result), headers={"Cache-Control": "private, no-cache"}
+    encodings = request.headers.get("accept-encoding", "")
+    return await services.translator.threads.run(
+        caller.name, NUMBERS_LIMIT, _answer, followed, result, encodings
     )
+
+
+def _answer(followed: Followed, result: InspectionResult, encodings: str) -> Response:
+    headers = {"Cache-Control": "private, no-cache"}
+    return json_in(encodings, tensor_body(followed, result), headers)
 
 
 def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:

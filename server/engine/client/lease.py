@@ -19,8 +19,8 @@ MINIMUM_TOKENS = 4_000
 its full speed."""
 MEASURED_SECONDS = 30.0
 """Time constant of the measured speed, in seconds with work."""
-USUAL_SPEED: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1}
-"""Seconds of work that a worker finishes in a second, until that is measured."""
+USUAL_SHARE: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1}
+"""Share of a worker's time that each kind of work gets, until its speed is measured."""
 
 
 @dataclass(slots=True)
@@ -38,9 +38,9 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """What a door decides by until the next one: the units of translations and of looks that it may
-    have accepted, those of short requests that may always wait, the units of a token of a
-    translation's row and of one of a look, the units that all doors finish in a second, by kind,
-    what callers have at the other doors, and the number of doors."""
+    have accepted, those of short requests that may always wait, the seconds that a unit of each of
+    the two takes of a device, the units that all doors finish in a second, by kind, what callers
+    have at the other doors, and the number of doors."""
 
     translations: float
     looks: float
@@ -52,19 +52,20 @@ class Lease:
 
 
 class Backlog:
-    """Counts the work of all doors before one pool in units: seconds of its devices, where `prices`
-    returns those of a token of a row and of one of a look. `tokens` and `looks` bound what is
-    accepted and not finished, in such tokens. `workers` returns how many there are; without one, as
+    """Counts the work of all doors before one pool in units: tokens of a translation's row, and
+    tokens of a look. `units` and `looks` bound what is accepted and not finished. `prices` returns
+    the seconds of a device that a unit of each takes lately: they change all the time, so units are
+    never converted before they are compared. `workers` returns how many there are; without one, as
     for bytes, nothing is known of the speed before it is measured."""
 
     def __init__(
         self,
-        tokens: float,
+        units: float,
         looks: float = 0.0,
         prices: Callable[[], tuple[float, float]] = lambda: (1.0, 1.0),
         workers: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.tokens, self._looks, self._prices, self._workers = tokens, looks, prices, workers
+        self.units, self.looks, self._prices, self._workers = units, looks, prices, workers
         self._doors: dict[Hashable, Mapping[WorkKind, Load]] = {}
         self._leases: dict[Hashable, Lease] = {}
         self._measured = dict.fromkeys(KINDS, (0.0, 0.0))  # finished units and the seconds for them
@@ -86,20 +87,19 @@ class Backlog:
         for kind, load in [item for other, _ in others for item in other.items()]:
             for caller, units in load.callers.items():
                 elsewhere[kind, caller] = elsewhere.get((kind, caller), 0.0) + units
-        price, look_price = self._prices()
 
         def part(limit: float, own: float, leased: float) -> float:
             return own + max(0.0, limit - own - leased) / len(self._doors)
 
-        own, looks = _translations(loads), loads["look"].units
+        prices, own, looks = self._prices(), _translations(loads), loads["look"].units
         leased = sum(max(lease.translations, _translations(other)) for other, lease in others)
         leased_looks = sum(max(lease.looks, other["look"].units) for other, lease in others)
         self._leases[door] = lease = Lease(
-            part(self.tokens * price, own, leased),
-            part(self._looks * look_price, looks, leased_looks),
-            min(MINIMUM_TOKENS, self.tokens) * price,
-            (price, look_price),
-            {kind: self._speed(kind) for kind in KINDS},
+            part(self.units, own, leased),
+            part(self.looks, looks, leased_looks),
+            min(MINIMUM_TOKENS, self.units),
+            prices,
+            {kind: self._speed(kind, prices[kind == "look"]) for kind in KINDS},
             elsewhere,
             len(self._doors),
         )
@@ -115,13 +115,11 @@ class Backlog:
         before, time = self._measured[kind]
         self._measured[kind] = before * decay + finished, time * decay + seconds
 
-    def _speed(self, kind: WorkKind) -> float:
+    def _speed(self, kind: WorkKind, price: float) -> float:
         finished, seconds = self._measured[kind]
-        return (
-            finished / seconds
-            if finished and seconds
-            else USUAL_SPEED[kind] * self._workers() or math.inf
-        )
+        if finished and seconds:
+            return finished / seconds
+        return USUAL_SHARE[kind] * self._workers() / price or math.inf
 
 
 def _translations(loads: Mapping[WorkKind, Load]) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -52,7 +51,6 @@ _PAGE = b"""
 """
 _PNG_HEAD = 33
 """Bytes of a PNG before its second chunk."""
-_lock = threading.Lock()  # bounds the memory and the threads of conversion
 
 
 def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> bytes:
@@ -85,16 +83,15 @@ def _usual_dpi(area: float, dpi: int) -> int:
 def _converted(svg: bytes, format: PictureFormat, dpi: int) -> bytes:
     import typst
 
-    with _lock:
-        file = typst.compile(  # type: ignore[type-var]  # of its own annotations
-            _PAGE,
-            root=Path("/"),
-            font_paths=_fonts(),
-            format=format,
-            ppi=dpi,
-            sys_inputs={"svg": svg.decode()},
-            pdf_tags=False,
-        )
+    file = typst.compile(  # type: ignore[type-var]  # of its own annotations
+        _PAGE,
+        root=Path("/"),
+        font_paths=_fonts(),
+        format=format,
+        ppi=dpi,
+        sys_inputs={"svg": svg.decode()},
+        pdf_tags=False,
+    )
     return bytes(file)
 
 

@@ -88,6 +88,19 @@ async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, mon
 
 
 @pytest.mark.slow
+async def test_callers_take_turns(tmp_path, monkeypatch):
+    tasks, done = TaskProcess(module(tmp_path, monkeypatch)), []
+
+    async def run(caller: str) -> None:
+        await tasks.run({}, caller)
+        done.append(caller)
+
+    await asyncio.gather(*map(run, ["hog"] * 5 + ["polite"]))
+    assert done.index("polite") == 1
+    await tasks.close()
+
+
+@pytest.mark.slow
 async def test_a_task_is_bounded_by_the_processor_time_that_it_uses(tmp_path, monkeypatch):
     """A busy machine ends no task, and what computes without end is ended and replaced."""
     monkeypatch.setattr(task_process, "TASK_SECONDS", 1)

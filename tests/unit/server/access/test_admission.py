@@ -24,7 +24,7 @@ class Clock:
 
 def retry_after(admission: Admission) -> int:
     """Returns the Retry-After of a request that is 39 units over the limit."""
-    with admission.admit(admission.limit), pytest.raises(Overloaded) as caught, admission.admit(39):
+    with admission.admit(100), pytest.raises(Overloaded) as caught, admission.admit(39):
         pass
     return caught.value.retry_after
 
@@ -153,7 +153,7 @@ def simulate_overload(
         outcome.retries += retry
         stack = ExitStack()
         try:
-            stack.enter_context(admission.admit(device, key=key, caller=f"caller {key % callers}"))
+            stack.enter_context(admission.admit(10, key=key, caller=f"caller {key % callers}"))
         except Overloaded as rejection:
             outcome.longest_retry_after = max(outcome.longest_retry_after, rejection.retry_after)
             if retry or rng.random() < retrying:
@@ -414,10 +414,29 @@ def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tok
     clock, price = Clock(), 4e-4
     door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
     for _ in range(100):
-        with door.admit(tokens * price, caller="address"):
+        with door.admit(tokens, caller="address"):
             clock.now += seconds
-    large = [door.admit(2_000 * price, caller="address") for _ in range(3)]
+    large = [door.admit(2_000, caller="address") for _ in range(3)]
     with ExitStack() as stack:
         for _ in range(32):
-            stack.enter_context(door.admit(10 * price, caller="address"))
+            stack.enter_context(door.admit(10, caller="address"))
         assert len(large) == 3
+
+
+@pytest.mark.parametrize("limited", [0.05, 1.0])
+@pytest.mark.parametrize("caller", ["hog", "polite"])
+def test_prices_that_fall_refuse_nobody(caller, limited):
+    """As after a start, before the worker has measured, and beside long sentences: what was
+    accepted before takes no more of the room than at the new price. `limited` is the part of the
+    time that the device works, where the API process is slower."""
+    rng, clock, price = random.Random(7), Clock(), 3e-4
+    door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
+    held = [door.admit(2_000, caller="hog") for _ in range(3)]
+    for _ in range(500):
+        price = 10 ** rng.uniform(-5, -3.6)
+        clock.now += 2_000 * price / limited
+        held.pop(0).release(succeeded=True)
+        with ExitStack() as stack:
+            for _ in range(32):
+                stack.enter_context(door.admit(10, caller=caller))
+        held.append(door.admit(2_000, caller="hog"))

@@ -47,14 +47,13 @@ def fill(client) -> None:
         set_clock(admission, now)
         admission._seconds = 1e9
         for kind in admission.queues:
-            with admission.admit(admission.limit, kind=kind):
+            with admission.admit(admission.lease.translations, kind=kind):
                 now[0] += 10.0
-        backlog, (price, look_price) = admission._backlog, admission.prices
-        # as much as short requests have beside documents
-        backlog._looks = backlog.tokens / 4 * price / look_price
+        backlog = admission._backlog
+        backlog.looks = backlog.units / 4  # as much as short requests have beside documents
         now[0] += 1.0
         for kind in admission.queues:
-            admission.admit(2 * admission.limit, kind=kind)
+            admission.admit(2 * admission.lease.translations, kind=kind)
 
 
 @pytest.mark.parametrize(("method", "path", "content"), GUARDED)
@@ -138,11 +137,10 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
     admission = client.app.services.translator.admission
     now = [1_000.0]
     set_clock(admission, now)
-    token = admission.prices[0]
-    with admission.admit(1_000 * token):
+    with admission.admit(1_000):
         now[0] += 1.0
-    fill = [admission.admit(token) for _ in range(10)]
-    fill.append(admission.admit(admission._room("short") - 11 * token))
+    fill = [admission.admit(1) for _ in range(10)]
+    fill.append(admission.admit(admission._room("short") - 11))
     rejected = [
         client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)
     ]
@@ -158,6 +156,6 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
 
 def test_a_large_request_has_a_room_of_its_own(full):
     admission = full.app.services.translator.admission
-    admission._backlog.tokens = 100_000
+    admission._backlog.units = 100_000
     admission._due = 0.0  # renews its lease
     assert full.post("/translate", json=ASK | {"q": "Hello. " * 1_000}).status_code == 200

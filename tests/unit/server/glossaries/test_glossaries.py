@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import redis as redis_client
@@ -15,8 +16,13 @@ from server.glossaries.types import TERM_CHARACTERS, Dictionary, read_entries, w
 from server.store.interface import Store
 from server.store.redis import RedisStore, connect
 from server.store.sqlite import SQLiteStore
+from server.text.glossary import TermIndex
 
 DEVICES = Dictionary("en", "de", {"battery": "Akku", "device": "Gerät"})
+
+
+async def in_thread(size: int, *call) -> TermIndex:
+    return await asyncio.to_thread(*call)
 
 
 class Blocking:
@@ -28,6 +34,8 @@ class Blocking:
 
     def __getattr__(self, name: str):
         method = getattr(self.glossaries, name)
+        if name == "terms":
+            method = partial(method, run=in_thread)
         return lambda *arguments, **options: self._runner.run(method(*arguments, **options))
 
 
