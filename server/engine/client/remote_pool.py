@@ -137,7 +137,6 @@ class LeasedBacklog(Backlog):
 
     def __init__(self, name: str, link: PoolLink, share: Backlog) -> None:
         self._name, self._link, self._share = name, link, share
-        self.units = share.tokens
 
     def renew(self, door: Hashable, loads: Mapping[WorkKind, Load]) -> Lease:
         self._link.loads[self._name] = loads
