@@ -46,7 +46,7 @@ class TaskProcess:
         """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during
         the task, or Unavailable if it cannot be started. If the caller is cancelled, the process
         ends."""
-        async with self._slots.hold(caller, 0):
+        async with self._slots.hold(caller):
             if self._idle is not None:
                 self._idle.cancel()
             result = await self._run(orjson.dumps(task) + b"\n")

@@ -1,16 +1,30 @@
-"""Turns between callers and between documents, and threads beside the event loop for Python
-functions that take up to a second."""
+"""Turns between callers and between documents, on the event loop and in threads beside it."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
+
+Result = TypeVar("Result")
+THREADS = 2
+"""Functions that run at the same time, of two callers."""
+REST = 1.0
+"""After t seconds of long work it rests for REST * t, if short texts come meanwhile: they share the
+interpreter and the processors with it, and take longer beside it."""
+RECENT = 0.1
+"""For so many seconds after a short text another one is expected."""
+FEWEST, MOST = 8, 512
+"""Requests whose work begins in one iteration of the event loop; each takes it about a
+millisecond."""
+SHARE = 2 / 3
+"""Their number doubles, up to MOST, while their work takes less than this share of the loop's time
+and others wait: rejections would take all of it."""
 
 
 class FairSlots:
@@ -27,7 +41,7 @@ class FairSlots:
         self._turn = 0
 
     @asynccontextmanager
-    async def hold(self, caller: str, order: int) -> AsyncIterator[None]:
+    async def hold(self, caller: str, order: int = 0) -> AsyncIterator[None]:
         """Waits for a slot and holds it while the block runs. The waiter with the lowest `order` of
         its caller is first."""
         granted = asyncio.get_running_loop().create_future()
@@ -68,29 +82,73 @@ class FairSlots:
         return self._held[caller], self._served.get(caller, 0), order
 
 
-Result = TypeVar("Result")
-THREADS = 2
-"""Functions that run at the same time, of two callers."""
-REST = 1.0
-"""After t seconds of long work it rests for REST * t, if short texts come meanwhile: they share the
-interpreter and the processors with it, and take longer beside it."""
-RECENT = 0.1
-"""So many seconds after a short text another one is expected."""
+class Turns:
+    """Lets few requests go on in each iteration of the event loop, so that others are accepted,
+    read and rejected meanwhile. Callers take turns. Belongs to one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._limit = self._left = FEWEST
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._running = False
+        self._began = self._ended = 0.0
+
+    async def next(self, caller: str) -> None:
+        """Returns when a request of the caller may go on; at once where few came in this
+        iteration."""
+        loop = asyncio.get_running_loop()
+        if not self._running:
+            self._running = True
+            loop.call_soon(self._iterate)
+        if self._left:
+            self._left -= 1
+            return
+        turn = loop.create_future()
+        self._waiting.setdefault(caller, deque()).append(turn)
+        await turn
+
+    def _begin(self) -> None:
+        self._began = self._clock()
+
+    def _iterate(self) -> None:
+        """Is called after the work of the requests whose turn it was in this iteration."""
+        now, loop = self._clock(), asyncio.get_running_loop()
+        little = now - self._began < SHARE * (now - self._ended)
+        self._limit = (
+            min(MOST, 2 * self._limit)
+            if little and self._waiting
+            else max(FEWEST, self._limit // 2)
+        )
+        self._ended, self._left = now, self._limit
+        if self._waiting:
+            loop.call_soon(self._begin)
+        while self._left and self._waiting:
+            caller = next(iter(self._waiting))
+            turns = self._waiting.pop(caller)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[caller] = turns
+            if not turn.done():  # it was not cancelled
+                turn.set_result(None)
+                self._left -= 1
+        self._running = self._left < self._limit
+        if self._running:
+            loop.call_soon(self._iterate)
 
 
 class LoopTurns:
-    """Lets the work for documents go on on the event loop, for one after the other, and rest after
-    each part of it while short texts come. Belongs to one event loop."""
+    """Lets the work for documents go on on the event loop, one after the other, and rest after each
+    part of it while short texts come. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._lock, self._worked, self.short = asyncio.Lock(), 0.0, -math.inf
 
     def note_short(self) -> None:
-        """A short text is translated now."""
+        """Notes that a short text is translated now."""
         self.short = time.monotonic()
 
     def add(self, seconds: float) -> None:
-        """The event loop has worked so long for a document."""
+        """Adds seconds that the event loop has worked for a document."""
         self._worked += seconds
 
     async def next(self) -> None:
@@ -116,8 +174,8 @@ class WorkThreads:
     ) -> Result:
         """Returns the result of the function or raises its exception. That with the least `size` of
         a caller is first. If the awaiting task is cancelled, a function that has begun runs to its
-        end and keeps its slot until then: no thread can be ended safely, so a function's time must
-        be bounded."""
+        end and keeps its slot until then: a thread cannot be ended, so a function's time must be
+        bounded."""
         async with AsyncExitStack() as slot:
             await slot.enter_async_context(self._slots.hold(caller, size))
             loop, began = asyncio.get_running_loop(), time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from server.config import Settings
+from server.config import Settings, comma_separated
 from server.errors import Forbidden, SettingsError
 from server.store.keys import Key, Keys
 
@@ -87,3 +87,25 @@ def network(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((int(parsed), 64), strict=False))
     return str(parsed)
+
+
+def trusted_hosts(text: str) -> list[str]:
+    """Returns the addresses and networks of `--trusted-proxies`, as uvicorn takes them. IPv4
+    networks are listed in IPv6 form too, in which a socket for both families reports IPv4 peers.
+    Raises SettingsError for an item that is neither an address nor a network."""
+    if text.strip() == "*":
+        return ["*"]
+    hosts: list[str] = []
+    for item in comma_separated(text):
+        try:
+            network = ipaddress.ip_network(item)
+        except ValueError as error:
+            raise SettingsError(
+                "--trusted-proxies (ATTENTIVE_TRUSTED_PROXIES) must be addresses or networks like "
+                "10.0.0.0/8, separated "
+                f"by commas, or * alone; {item!r} is neither."
+            ) from error
+        hosts.append(str(network))
+        if network.version == 4:
+            hosts.append(f"::ffff:{network.network_address}/{96 + network.prefixlen}")
+    return hosts

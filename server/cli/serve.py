@@ -20,7 +20,7 @@ from typing import Any
 
 import uvicorn
 
-from server.access.trusted_proxies import trusted_hosts
+from server.access.authentication import trusted_hosts
 from server.api.app import create_app
 from server.api.connection_limits import LimitedProtocol, UnfinishedRequests
 from server.config import Settings, add_flags, unknown_variables

@@ -17,7 +17,7 @@ from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.trusted_proxies import trusted_hosts
+from server.access.authentication import trusted_hosts
 from server.api.app import create_app
 from server.api.connection_limits import write_answers_at_once
 from server.api.middleware.entrance import OneRequestId

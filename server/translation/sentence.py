@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from model.search.options import DecodingOptions
-from server.access.row_shares import RowShares
+from server.access.admission import RowShares
 from server.errors import InvalidRequest
 from server.text.finishing import unchanged
 from server.text.tagged import MASKED

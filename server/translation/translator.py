@@ -13,9 +13,7 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from model.search.options import DecodingOptions
-from server.access.admission import Admission
-from server.access.row_shares import RowShares
-from server.access.turns import Turns
+from server.access.admission import Admission, RowShares
 from server.engine.client.batch import Batch, Slices, gather_or_cancel
 from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
@@ -45,7 +43,7 @@ from server.translation.types import (
     Translation,
     TranslationRequest,
 )
-from server.work_threads import Result, WorkThreads
+from server.work_threads import Result, Turns, WorkThreads
 
 DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, is a document: it is served after short

@@ -1,6 +1,9 @@
+"""Turns of callers for slots, on the event loop and in threads."""
+
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections import Counter
@@ -10,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from server import work_threads
-from server.work_threads import THREADS, LoopTurns, WorkThreads
+from server.work_threads import FEWEST, MOST, THREADS, FairSlots, LoopTurns, Turns, WorkThreads
 
 
 async def test_it_returns_results_and_raises_exceptions() -> None:
@@ -139,3 +142,101 @@ async def test_documents_leave_half_of_the_event_loop_to_short_texts(
     rests = [after[0] - before[1] for before, after in pairwise(parts)]
     least = [rest * (end - began) for began, end in parts[:-1]]
     assert all(a >= 0.99 * b for a, b in zip(rests, least, strict=True)) is short
+
+
+def test_turns_go_to_the_caller_that_was_served_the_longest_time_ago():
+    async def go() -> list[str]:
+        slots, served = FairSlots(1), []
+
+        async def work(caller: str, order: int) -> None:
+            async with slots.hold(caller, order):
+                served.append(f"{caller}{order}")
+
+        async with slots.hold("a", 0):
+            waiting = [asyncio.ensure_future(work("a", order)) for order in (2, 1, 3)]
+            waiting += [asyncio.ensure_future(work("b", 4)), asyncio.ensure_future(work("c", 5))]
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+        assert not slots._held and not slots._served and not slots._waiting
+        return served
+
+    assert asyncio.run(go()) == ["b4", "c5", "a1", "a2", "a3"]
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_cancelled_waiter_gives_its_turn_back(granted):
+    slots = FairSlots(1)
+
+    async def work() -> None:
+        async with slots.hold("a", 0):
+            pass
+
+    async with slots.hold("a", 0):
+        waiter = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        if not granted:
+            waiter.cancel()
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    async with asyncio.timeout(60), slots.hold("b", 0):
+        pass
+
+
+def iterations(
+    callers: list[str],
+    cancelled: frozenset[int] = frozenset(),
+    own: float = 1.0,
+    other: float = 1.0,
+) -> list[tuple[int, str]]:
+    """Sends requests of these callers at once. Returns the iteration and the caller of each that
+    went on, in order. One of them takes `own` seconds of the loop, and the rest of each iteration
+    `other`."""
+
+    async def main() -> list[tuple[int, str]]:
+        now, iteration, done = 0.0, 0, []
+        turns = Turns(lambda: now)
+
+        async def request(caller: str) -> None:
+            nonlocal now
+            await turns.next(caller)
+            now += own
+            done.append((iteration, caller))
+
+        tasks = [asyncio.create_task(request(caller)) for caller in callers]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            iteration += 1
+            now += other
+            for number in cancelled if iteration == 2 else ():
+                tasks[number].cancel()
+        return done
+
+    return asyncio.run(main())
+
+
+def test_few_requests_go_on_in_one_iteration_and_all_do():
+    rng = random.Random(7)
+    callers = [rng.choice("abc") for _ in range(100)]
+    done = iterations(callers)
+    assert Counter(caller for _, caller in done) == Counter(callers)
+    per_iteration = Counter(iteration for iteration, _ in done)
+    assert max(per_iteration.values()) <= FEWEST
+    assert max(per_iteration) <= 100 // FEWEST + 3, "iterations passed without work"
+
+
+def test_no_caller_waits_behind_all_requests_of_another():
+    done = [caller for _, caller in iterations(["hog"] * 200 + ["polite"])]
+    assert done.index("polite") < 3 * FEWEST
+
+
+def test_a_cancelled_request_takes_nobodys_turn():
+    cancelled = frozenset(range(50, 90))
+    assert len(iterations(["a"] * 100, cancelled)) == 60
+
+
+@pytest.mark.parametrize("other", [1.0, 10.0, 40.0, 100.0, 1_000.0])
+def test_rejections_do_not_take_the_whole_time_of_the_loop(other):
+    per_iteration = Counter(iteration for iteration, _ in iterations(["a"] * 5_000, other=other))
+    fewest = min(list(per_iteration.values())[8:-1])
+    assert fewest >= min(MOST / 2, 0.4 * other)
+    assert max(per_iteration.values()) <= max(FEWEST, min(MOST, 4 * other))

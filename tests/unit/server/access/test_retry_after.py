@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server.access import invitations
-from server.access.admission import Admission, Ask, Permit
-from server.access.invitations import Invitations
+from server.access import admission as door
+from server.access.admission import Admission, Ask, Invitations, Permit
 from server.engine.client.lease import Backlog
 from server.errors import Overloaded
 
@@ -146,7 +145,7 @@ def test_repeating_a_rejected_request_too_early_changes_nothing():
 
 
 def test_requests_that_never_return_count_for_nothing_and_are_forgotten(monkeypatch):
-    monkeypatch.setattr(invitations, "LIMIT", 100)
+    monkeypatch.setattr(door, "INVITATIONS_LIMIT", 100)
     invited = Invitations()
     for key in range(10_000):
         invited.take_up(None, key / 100)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from server.access.trusted_proxies import trusted_hosts
+from server.access.authentication import trusted_hosts
 from server.config import Settings
 from server.errors import SettingsError
 from tests.support.engine.fake_engine import FakeEngine

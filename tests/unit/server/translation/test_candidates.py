@@ -11,7 +11,7 @@ import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL
-from server.access.row_shares import RowShares
+from server.access.admission import RowShares
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.glossary import Entry, TermIndex
 from server.translation.candidates import Candidate, better
