@@ -1,8 +1,7 @@
-"""Compares a translation with its source by exact tokens, which it has as often and as written.
+"""Compares the exact tokens of a text and its translation, which has each as often and unchanged.
 
-A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or
-capitals that no language writes (fooBar, EUR/USD). A number is compared by its value, a measure
-also with its unit.
+A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign or
+unusual capitals (fooBar, EUR/USD). Numbers are compared by value, measures by value and unit.
 """
 
 from __future__ import annotations
@@ -36,31 +35,30 @@ _SIGN = (
     r"\\^`{|}~<>_*=#+\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u203f\u2040"
     r"\u20a0-\u20cf\u2100-\u214f\u2190-\u2211\u2213-\u23ff\u2500-\u2bff\U0001f000-\U0001faff"
 )
-"""Neither letters nor punctuation; the dollar is none."""
+"""Characters that are neither letters nor punctuation, without the dollar."""
 _PICTURE = (
     r"\u2190-\u21e6\u21e8-\u21ff\u23e9-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
     r"\ufe0f\u20e3\u200d\U000e0020-\U000e007f"
 )
-"""Arrows and emoji, and what joins them."""
+"""Arrows, emoji and their joiners."""
 _COMBINING = r"\u0300-\u036f\u0483-\u0489\u20d0-\u20ff"
 _SIGN_OR_DIGIT = re.compile(rf"[{_SIGN}\d«»\ufffd]")
 _DOLLAR = re.compile(r"d[oó]l+ar|\d\s?\$(?!\d)", re.IGNORECASE)
 _ODD = frozenset("\\^`{|}~<>_*†‡\ufffd")
-"""Signs that a translation does not have of its own."""
+"""Signs that a translation has only from its source."""
 _TOKEN = re.compile(rf"[{_PICTURE}]+|(?:[^\s–—…“”„‟‘’‚«»‹›¿¡{_PICTURE}]|(?<=\d)[–’](?=\d))+")
 _MARK = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[,.;:!?])|(?<!\S))(?:\[(?:\d{1,4}|[A-Za-z])\])+(?!\w)"
     rf"|(?<=[^\W\d_]{{3}})(?:\(\d{{1,4}}\)(?!\w)|/\d{{1,4}}(?![\w/.-]))|(?<=[a-zß-ÿ]{{3}})[{RAISED}]+(?!\w)"
     r"|(?<!\S)\((?:\d{1,4}|[a-h]|[ivx]{1,4})\)(?!\w)|\.{4,}"
 )
-"""The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹,
-(ii)."""
+"""Marks of notes and items: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
 _IN_WORDS = {
     "h": "h he st uh o p a", "x": "x mal fois fach vec tim", "d": "d tag jo j", "°": "deg gra", "º": "deg gra", "o": "unz ou on",
     "f": "fuß fe fo pie", "l": "lit pf po liv lib", "k": "kil", "c": "cen zen", "g": "gr gig", "s": "sec sek seg",
     "m": "met mèt mill mili milí meg min mei mile mic","v": "vol", "a": "amp",
 }  # fmt: skip
-"""How words of a unit begin, by its first letter."""
+"""Beginnings of the words for units, by the first letter of the unit."""
 _VERB = (
     "install|uninstall|add|remove|update|upgrade|run|build|up|down|start|stop|restart|status|init|clone|pull|push|commit|checkout"
     "|merge|rebase|reset|stash|log|diff|exec|compose|test|publish|apply|get|describe|logs|enable|apt|apt-get|systemctl"
@@ -77,20 +75,20 @@ _COMMAND = re.compile(
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
     r"|(?<!\S)[-dlbcps](?:[r-][w-][xsStT-]){3}(?![\w-])"
 )
-"""git pull; -rw-r--r--."""
+"""Commands (git pull), and permissions of files (-rw-r--r--)."""
 _INFLECTED = (
     rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|%?ige?[mnrs]?|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
 )
-"""Words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
+"""Words with numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
 _CODE = re.compile(
     rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:#\d|\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
     rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.[a-z][a-z\d]{{1,3}}\Z"
     r"|\b[a-z_]\w+(?:\.[^\W\d]\w+){2,}\Z|(?<![A-Za-z])(?:[a-z]{2,}(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){3,})(?![a-z])))|\.[a-z]"
 )
-"""Letters and digits, times, versions, dates, names of programs, files and addresses, camelCase."""
+"""Letters with digits, times, versions, dates, camelCase, names of programs, files and addresses."""
 _RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|N\\(NN+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
-"""Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, - -."""
+"""Sequences of tokens that are one, by the letters of `_letter`: x != y, +49 (30) 123, SW1A 1AA."""
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
@@ -112,12 +110,12 @@ _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "--
 
 @kept(1024)
 def may_hold(text: str) -> bool:
-    """Returns False, fast, where a text has no exact tokens and no numbers."""
+    """Returns False, fast, for a text without exact tokens and numbers."""
     return _MAY_HOLD.search(text) is not None or not _PROGRAMS.isdisjoint(text.split())
 
 
 def is_plain(text: str, target: str) -> bool:
-    """Returns whether neither a text nor its translation can have a token that the other lacks."""
+    """Returns whether a text and its translation cannot differ in exact tokens."""
     return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(
         target
     )
@@ -125,7 +123,7 @@ def is_plain(text: str, target: str) -> bool:
 
 @kept(1024)
 def exact_tokens(text: str) -> Sequence[Match]:
-    """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark",
+    """Returns the exact tokens of a text in order, without numbers and signs. Their kinds are "mark",
     "measure" and "code"."""
     if not may_hold(text):
         return []
@@ -144,14 +142,13 @@ def exact_tokens(text: str) -> Sequence[Match]:
 
 
 def all_tokens(text: str) -> list[Match]:
-    """Returns the exact tokens of a text with its signs and numbers; they may overlap."""
+    """Returns the exact tokens, signs and numbers of a text, which may overlap."""
     return [*exact_tokens(text), *_signs(text), *_numbers(text)]
 
 
 def _codes(text: str) -> tuple[list[Match], list[Match]]:
-    """Returns the codes of a text, and those of several tokens with a space between each two
-    (_RUN)."""
-    # after an opened quote they may close it
+    """Returns the codes of a text, and those of several tokens (`_RUN`)."""
+    # a quote after an opening one may close it, and is no prime
     primes = "".join(["′″", *[sign for sign in "'\"" if f" {sign}" not in f" {text}"]])
     codes: list[Match] = []
     shape, places, last = "", [], 0
@@ -176,8 +173,7 @@ def _codes(text: str) -> tuple[list[Match], list[Match]]:
 
 
 def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
-    """Returns a token without the punctuation around it, its place, and whether it is compared as
-    it is written."""
+    """Returns a token without the punctuation around it, its place, and whether it is a code."""
     start = len(word) - len(word.lstrip(_AROUND))
     end = core_end(word, start, max(start, len(word.rstrip("*-"))))
     while (
@@ -186,7 +182,7 @@ def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
         and (word[end - 1].isdigit() or word[end - 1 : end + 1] == "''")
     ):
         end += 1
-    # the point of a name
+    # the point belongs to a name: .gitignore, *.txt
     if word[:start] in (".", "*.") and end > start + 1 and word[start].islower():
         start -= 1
     core = word[start:end]
@@ -203,7 +199,6 @@ def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
 
 
 def _is_code(core: str, primes: str) -> bool:
-    """Returns whether a token with letters or digits is compared as it is written."""
     if core[-1] in primes or _CODE.match(core):
         return True
     signs = [sign for sign in _SIGN_OR_DIGIT.findall(core) if not sign.isdigit() and sign != "*"]
@@ -215,8 +210,8 @@ def _is_code(core: str, primes: str) -> bool:
 
 
 def _letter(core: str, is_code: bool) -> str:
-    """Returns the letter of a token: L a letter, N a number, C capitals, S an operator, H a dash, P
-    of a phone number; of codes K in capitals, D digits, F others."""
+    """Returns the kind of a token: L letter, N number, C capitals, S operator, H dash, P prefix of a
+    phone number, w other; of codes K with capitals, D digits, F others."""
     if not any(map(str.isalnum, core)):
         is_operator = core in _OPERATORS or (len(core) > 1 and not core.strip(_OPERATORS + "!/&%"))
         return "H" if core == "-" else "S" if is_operator else "w"
@@ -233,7 +228,7 @@ def _letter(core: str, is_code: bool) -> str:
 
 @kept(1024)
 def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] | None:
-    """Returns the tokens that a translation lacks or doubles, or None; all, where it adds one."""
+    """Returns the tokens that a translation lacks or doubles, all tokens if it adds one, or None."""
     if is_plain(text, target):
         return None
     tokens = exact_tokens(text)
@@ -289,7 +284,7 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 
 
 def _lost_measures(text: str, target: str) -> list[Match]:
-    """Returns the measures with another unit, or none."""
+    """Returns the measures that have another unit, or none, in a translation."""
     said = defaultdict[object, list[str]](list)
     for each in numbers(target):
         said[each.values] += [_folded(target[each.last : each.end + 20]).lstrip(" -")] * each.begins
@@ -306,8 +301,7 @@ def _lost_measures(text: str, target: str) -> list[Match]:
 
 
 def _says(given: str, unit: str) -> bool:
-    """Returns whether a text begins with a unit, or its word: 5 ft, 5 feet; but 2 l'eau has
-    none."""
+    """Returns whether a text begins with a unit or its word: 5 ft, 5 feet, but not 2 l'eau."""
     rest = given.removeprefix(unit)
     if rest != given and not rest[:1].isalpha() and rest[:1] != "'":
         return True
@@ -372,7 +366,7 @@ def respelled(text: str, target: str) -> str:
 
 
 def kept_spans(text: str) -> list[Span]:
-    """Returns the spans that a translation has unchanged, but for numbers."""
+    """Returns the spans that a translation keeps, without numbers."""
     codes = [
         Match(code.start, code.end, "word")
         for code in plain.codes(text)
@@ -382,7 +376,7 @@ def kept_spans(text: str) -> list[Span]:
 
 
 def words(text: str, capitals: bool = False) -> list[Match]:
-    """Returns the words of a text; only those of two letters and more in `capitals`."""
+    """Returns the words of a text, or those of two letters and more in `capitals`."""
     return [
         Match(*word.span(), "word")
         for word in WORD.finditer(text)
@@ -391,7 +385,7 @@ def words(text: str, capitals: bool = False) -> list[Match]:
 
 
 def without_overlaps(spans: Sequence[Match]) -> list[Match]:
-    """Returns the spans in order, without those that overlap an earlier one."""
+    """Returns the spans sorted, without those that overlap an earlier one of the sequence."""
     result: list[Match] = []
     for span in spans:
         at = bisect_left(result, span.start, key=lambda other: other.start)
@@ -407,7 +401,7 @@ def _numbers(text: str) -> list[Match]:
 
 
 def _signs(text: str) -> list[Match]:
-    """Returns the signs of a text; guillemets only as arrows."""
+    """Returns the signs of a text. Guillemets in pairs are quotes."""
     paired = "«»" if text.count("«") == text.count("»") else ""
     return [
         Match(*sign.span(), "point")
@@ -417,8 +411,7 @@ def _signs(text: str) -> list[Match]:
 
 
 def places(text: str, part: str) -> list[int]:
-    """Returns where a folded token is in a folded text, not within a word. A genitive s may
-    follow."""
+    """Returns where a folded text has a folded token, not within a word. A genitive s may follow."""
     found, at = list[int](), text.find(part)
     while at >= 0:
         end = at + len(part)
@@ -433,11 +426,11 @@ def places(text: str, part: str) -> list[int]:
 
 
 def _code(text: str) -> str:
-    """Returns a folded text in which 7:2 is 7-2, and units follow their numbers."""
+    """Returns a folded text with 7-2 for 7:2, and without spaces before units."""
     return _LOOSE.sub(lambda found: "-" if found[1] else "", _folded(text))
 
 
 def _folded(text: str) -> str:
-    """Returns a text of the same length, equal for two spellings of a code."""
+    """Returns a text of the same length, which is equal for two spellings of a code."""
     folded = text.translate(_SPELLINGS).lower()
     return folded if len(folded) == len(text) else text

@@ -1,8 +1,7 @@
-"""Puts the codes of a sentence into its translation: each once, pairs nested, nothing within a
-code.
+"""Inserts the codes of a sentence into its translation, each once and with nested pairs.
 
-A stand-in is where the model wrote it; every other code is where the words around it are
-(`server.text.projection`), or at the same relative position.
+A code with a stand-in replaces what the model wrote for it. Every other code is placed by the words
+around it (`server.text.projection`), or at the same relative position.
 """
 
 from __future__ import annotations
@@ -20,17 +19,16 @@ from server.text.syntax.markup import INLINE
 from server.text.tagged import AND, RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or numbers that would become one without the \\0. The number of a note stands at its
-word."""
+"""Two words or numbers that \\0 separates. The number of a note belongs to its word."""
 _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 _STYLES = INLINE - {"a", "span"}
-"""Elements of which one may hold its neighbour, where both have the same word."""
+"""Elements of which one may contain its neighbour, if both have the same word."""
 
 
 class Finished(NamedTuple):
-    """A translation: what a reader sees, and the place of each code of the `source` in it, in
-    order. `restored` says that the model dropped a stand-in."""
+    """A translation: the text that a reader sees, and the sorted places of the codes of the `source`.
+    `restored` says that the model dropped a stand-in."""
 
     source: Tagged
     text: str
@@ -39,7 +37,6 @@ class Finished(NamedTuple):
 
     @property
     def tagged(self) -> Tagged:
-        """The translation with its codes."""
         return self.source.placed(self.text, self.places)
 
     @property
@@ -51,14 +48,12 @@ class Finished(NamedTuple):
         )
 
     def respelled(self, text: str) -> Finished:
-        """Returns the same with another spelling of the text, in which all places but those at its
-        end are the same."""
+        """Returns the translation with another spelling of the text, which may end earlier or later."""
         size = len(text)
         places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
         return Finished(self.source, text, tuple(places), self.restored)
 
     def edited(self, edits: Sequence[tuple[int, int, str]]) -> Finished:
-        """Returns the same with parts of the text replaced."""
         text, runs = edited(self.text, edits)
         move = OffsetMap(runs).span
         places = [(number, *move((start, end))) for number, start, end in self.places]
@@ -66,15 +61,15 @@ class Finished(NamedTuple):
 
 
 def unchanged(sentence: Tagged) -> Finished:
-    """Returns a sentence that is copied."""
+    """Returns the copy of a sentence."""
     codes = enumerate(sentence.codes)
     places = tuple([(number, *code[:2]) for number, code in codes if code.kind != APOSTROPHE])
     return Finished(sentence, sentence.text, places)
 
 
 class _Element(NamedTuple):
-    """A code, or a pair with its end `closing` (or -1), at `span` of what the model read. The
-    numbers `order` and `end` of an element within another are between those of the other."""
+    """A code, or a pair with its end code `closing` (-1 for none), at `span` of what the model read.
+    An element is within another if its `order` and `end` are between those of the other."""
 
     number: int
     closing: int
@@ -84,12 +79,12 @@ class _Element(NamedTuple):
 
 
 SURPLUS = -1
-"""In place of the number of a code: nothing is written."""
+"""Number of an event that removes text and writes no code."""
 
 
 class _Event(NamedTuple):
-    """Where in the model's translation a code is written. `stand_in` is the length of what it
-    replaces there."""
+    """The position in the model's translation where a code is written, in place of `stand_in`
+    characters."""
 
     at: int
     number: int
@@ -104,8 +99,8 @@ def finish(
     write: Callable[[str], str] = str,
     conjunction: str = "and",
 ) -> Finished:
-    """Returns a translation of what the model read with all codes of the sentence. Other text is
-    passed through `write`. `links` connect words of both. A sign & is where the `conjunction` is."""
+    """Returns a translation with all codes of the sentence. `target` is the translation of `reading`,
+    `links` connect their words, `write` spells its text, and `conjunction` is its word for "&"."""
     is_same = target == reading.text and not reading.capitals
     if is_same and all(
         code.equiv == sentence.text[code.start : code.end] for code in sentence.codes
@@ -160,7 +155,7 @@ def finish(
 
 
 def _whole(reading: Reading, target: str) -> list[Span]:
-    """Returns where a translation has the exact tokens of the text that hold no code."""
+    """Returns where a translation has the exact tokens of the text without codes in them."""
     text, cuts = reading.text, [place for span in reading.places for place in span]
     tokens = exact_tokens(text)
     kept = {
@@ -172,8 +167,8 @@ def _whole(reading: Reading, target: str) -> list[Span]:
 def _occurrences(
     reading: Reading, target: str, links: Sequence[Link]
 ) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
-    """Returns the stand-ins of a translation with their places, and the places of those too many:
-    linked ones are preferred, then earlier ones."""
+    """Returns the stand-ins of a translation with their places, and the places of surplus stand-ins
+    and symbols. Linked stand-ins are preferred, then earlier ones."""
     if not reading.stand_ins:
         return [], _symbols(target, reading)
     matches = list(reading.pattern().finditer(target))
@@ -218,8 +213,8 @@ def _with_space(text: str, span: Span) -> Span:
 
 
 def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> list[_Element]:
-    """Returns the codes that are placed by the words around them, in order. A pair that goes on in
-    another sentence reaches to the end of this one."""
+    """Returns the codes that are placed by the words around them, in order. A pair that continues in
+    another sentence reaches to the edge of this one."""
     codes, size = sentence.codes, len(sentence.codes)
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
@@ -253,8 +248,8 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
 
 
 def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
-    """Returns the words that place a code without words: none, or those after one that is joined to
-    these alone."""
+    """Returns the span that places a code without words: the word after it if it touches only this,
+    otherwise an empty one."""
     before, after = sentence.text[: code.start][-1:], sentence.text[code.end : code.end + 1]
     is_joined = after.isalnum() and (
         before.isspace() or (code.end > code.start > 0 and not before.isalnum())
@@ -270,8 +265,8 @@ def _place(
     within: Span,
     events: list[_Event],
 ) -> None:
-    """Appends the events of elements, projected into a part of the translation: ends of pairs of a
-    sentence before come before starts of those that go on."""
+    """Appends the events of elements, projected into a part of the translation. Ends of pairs from an
+    earlier sentence come before starts of pairs that continue in a later one."""
     done, end = within
     placed = [
         (item, codes[item.number].role, _projected(item, codes[item.number], projection), inner)
@@ -336,8 +331,8 @@ def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_E
 
 
 def _projected(element: _Element, code: Code, projection: SpanProjection) -> Span:
-    """Returns the span of an element in the translation. A raised part or a number of a word that
-    is not there, 1<sup>st</sup>, becomes empty."""
+    """Returns the span of an element in the translation. A raised or numeric part of a word that the
+    translation lacks (1<sup>st</sup>) becomes empty."""
     if found := projection.within_word(element.span):
         return found
     span, start = projection.project(element.span), element.span[0]
@@ -366,8 +361,8 @@ def _space_at(text: str, position: int) -> str:
 
 
 class _Writer:
-    """Collects a translation and the places of its codes. `separate` adds spaces between a code and
-    a word."""
+    """Collects a translation and the places of its codes. With `separate`, words that would merge are
+    separated by spaces."""
 
     def __init__(self, sentence: Tagged, reading: Reading, separate: bool) -> None:
         self._sentence, self._reading, self._separate = sentence, reading, separate
@@ -377,12 +372,11 @@ class _Writer:
         self._tail = ""
         self._last: Literal["text", "code", "word"] = "text"
         self._space = ""
+        """The white space after an inserted code in the source."""
         self._joined = ""
-        """What was written last, the space that follows a code, and the sign that follows a
-        stand-in without a space."""
+        """The sign after a stand-in, which has no space before it."""
 
     def text(self, part: str, write: Callable[[str], str]) -> None:
-        """Adds a part of the model's translation."""
         if not part:
             return
         if self._joined and part.startswith(f" {self._joined}"):
@@ -396,7 +390,7 @@ class _Writer:
         )
 
     def code(self, event: _Event) -> None:
-        """Adds a code, with the spaces around it that it has in the source if it is inserted."""
+        """Adds a code. One that the model did not write has the spaces around it of the source."""
         code, source = self._sentence.codes[event.number], self._sentence.text
         shown = code.equiv
         inserted = not event.stand_in and code.role == "ph" and bool(shown or code.kind)
@@ -432,7 +426,7 @@ class _Writer:
             self._put(" ")
 
     def drops_genitive(self, event: _Event, target: str, at: int) -> bool:
-        """Returns whether the s after a stand-in is one of a genitive, beside other words."""
+        """Returns whether the s after a stand-in is a genitive's, and not the whole translation."""
         shown, word = self._sentence.codes[event.number].equiv, WORD.match(target, at)
         if word is None or word[0] != "s" or not target[at - 1 : at].isalpha():
             return False

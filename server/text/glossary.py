@@ -1,8 +1,8 @@
-"""Finds the terms of a glossary in a text.
+"""Finds the terms of a glossary in a text, also inflected ones.
 
-A text is compared unit by unit: words, characters of a script without spaces, and punctuation
-marks. The terms form a tree, so that the time of a search does not grow with their number.
-Normalization forms, white space and kinds of apostrophes and hyphens do not matter.
+Terms and texts are compared unit by unit: words, characters of a script without spaces, and
+punctuation marks. Normalization forms, white space and kinds of apostrophes and hyphens do not
+matter. The terms form a tree, so the time of a search does not grow with their number.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from server.text.languages import primary_subtag
 from server.text.spans import UNSPACED, Span
 
 STEPS, LEAST_STEPS = 10, 100_000
-"""Most comparisons of a search for each unit of the text, and those that are always done."""
+"""Most comparisons of a search per unit of the text, and the number that is always allowed."""
 Case = Literal["written", "initial", "upper"]
-"""How a text writes a term: as the glossary does, with capital letters at the beginning of words,
-or in capitals."""
+"""The case of a term in a text: as in the glossary, with initial capitals, or in capitals."""
 
 _UNIT = regex.compile(rf"\s*(?:[{UNSPACED}]|(?:[^\W{UNSPACED}]\p{{M}}*)+|\S)")
 """A mark belongs to the letter before it."""
@@ -37,7 +36,7 @@ _SAME = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A term and its translation. If not `exact`, both may be inflected."""
+    """A term and its translation. Both may be inflected unless they are `exact`."""
 
     source: str
     target: str
@@ -60,12 +59,12 @@ class _Node:
 
 
 _State = tuple[_Node, bool]
-"""A node of the tree, and whether a word on the way to it is inflected."""
+"""A node of the tree, and whether a word on the path to it is inflected."""
 
 
 class TermIndex:
-    """The terms of one language pair. With `any_case` a term is found in any case; otherwise as it
-    is written in the glossary, with capital letters at the beginning of words, or in capitals."""
+    """The terms of one language pair. A term is found in the cases of `Case`, or with `any_case` in any
+    case."""
 
     def __init__(self, entries: Iterable[Entry], any_case: bool = False) -> None:
         self.entries = tuple(entries)
@@ -81,7 +80,7 @@ class TermIndex:
 
     @cached_property
     def translations(self) -> TermIndex:
-        """The index of the translations, each with itself as its translation."""
+        """The index of the translations, each as its own translation."""
         return TermIndex(
             [Entry(entry.target, entry.target, entry.exact) for entry in self.entries],
             any_case=True,
@@ -96,10 +95,9 @@ class TermIndex:
         self, text: str, excluded: Sequence[Span] = (), cuts: Sequence[int] = (), language: str = ""
     ) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place, without overlaps. A term
-        may contain an `excluded` span, not a part of one, and none of the `cuts`. Both are in
-        order. Entries that are not exact are found in every inflection of their words in
-        `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
-        would not take linear time."""
+        contains an `excluded` span as a whole or not at all, and none of the `cuts`. Both are
+        sorted. Entries that are not exact are also found inflected in `language`. Raises
+        PayloadTooLarge if so many terms begin alike that the search would not take linear time."""
         bounds = pairwise((0, *cuts, len(text)) if self._root.children else ())
         units = [unit for part in bounds for unit in (*_units(text, *part), (*part, ""))]
         lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
@@ -133,8 +131,7 @@ class TermIndex:
         return matches
 
     def _following(self, states: Sequence[_State], key: str, language: str) -> list[_State]:
-        """Returns the nodes after one more unit, first those that are reached without an
-        inflection."""
+        """Returns the nodes after one more unit, those without an inflection first."""
         reached = [
             (child, inflected) for node, inflected in states if (child := node.children.get(key))
         ]
@@ -150,7 +147,6 @@ class TermIndex:
         return reached
 
     def _match(self, text: str, start: int, end: int, state: _State) -> TermMatch | None:
-        """Returns the match of the entry whose case fits best."""
         node, inflected = state
         entries = (
             [entry for entry in node.entries if not entry.exact] if inflected else node.entries
@@ -164,8 +160,7 @@ class TermIndex:
 
 
 def term_key(term: str) -> str:
-    """Returns a text that is equal for two spellings of a term that differ in case and
-    normalization only."""
+    """Returns a key that is equal for spellings of a term that differ in case and normalization."""
     return _plain(term).casefold()
 
 
@@ -180,7 +175,6 @@ def _case(written: str, term: str) -> Case | None:
 
 
 def _inflected_case(written: str, term: str) -> Case | None:
-    """Returns the case of an inflected term: that of its letters, or of its first letter."""
     if term.isupper() or written.isupper():
         return None if term.isupper() else "upper"
     if written[:1].isupper() == term[:1].isupper():
@@ -189,8 +183,7 @@ def _inflected_case(written: str, term: str) -> Case | None:
 
 
 def _units(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int, str]]:
-    """Returns start, end and key of each unit. A key begins with a space if there is white space
-    before the unit."""
+    """Returns start, end and key of each unit. The key begins with a space after white space."""
     units = []
     for found in _UNIT.finditer(text, start, end):
         unit = found[0].lstrip()
@@ -204,7 +197,7 @@ def _plain(text: str) -> str:
 
 
 _LEAST = 3
-"""Letters of the shortest dictionary form."""
+"""Least letters of a dictionary form."""
 _ENDINGS = {
     "en": "s: | es: | ies:y | ves:f | ves:fe | men:man | children:child | people:person | "
     "mice:mouse | feet:foot | teeth:tooth",
@@ -215,7 +208,7 @@ _ENDINGS = {
     "pt": "s: | es: | ões:ão | ães:ão | ais:al | eis:el | óis:ol | ns:m",
     "nl": "s: | n: | en: | ën:",
 }
-"""Endings of plurals and cases with the ending of the dictionary form, by language."""
+"""Endings of plurals and cases, each with that of the dictionary form, by language."""
 _RULES = {
     language: tuple(
         [
@@ -234,8 +227,8 @@ _UMLAUTS = (("äu", "au"), ("ä", "a"), ("ö", "o"), ("ü", "u"))
 
 
 def dictionary_forms(word: str, language: str) -> list[str]:
-    """Returns the forms that a word in small letters may be an inflection of, without itself.
-    Languages without rules have none."""
+    """Returns the other forms that a word in small letters may be an inflection of: battery for
+    batteries, Haus for Häuser. Languages without rules have none."""
     code = primary_subtag(language)
     forms = [
         word.removesuffix(ending) + form
@@ -253,9 +246,9 @@ def dictionary_forms(word: str, language: str) -> list[str]:
 
 
 def may_end(word: str, term: str, language: str) -> bool:
-    """Returns whether the letters at the end of a word in which it differs from a term are those of
-    endings of a language: "Apparats" is a form of "Apparat", "Apparatik" is not. In a language
-    without rules any letters are."""
+    """Returns whether the letters from which on a word differs from a term may be an ending in the
+    language: "Apparats" is a form of "Apparat", "Apparatik" is not. In a language without rules any
+    letters may."""
     letters = _LETTERS.get(primary_subtag(language))
     if letters is None:
         return True

@@ -22,24 +22,23 @@ LABEL, MODEL = "__label__", Path(__file__).parent / "tables" / "languages.ftz"
 DETECTION_CHARACTERS, LEAST, MOST_LABELS, ITERATIONS, TINY = 1_000, 1e-4, 24, 8, 1e-12
 """Characters and most probable labels that are read, and the least probability of each language."""
 WEIGHT, MORE_LETTERS = 90.0, (6, 19)
-"""Logarithm of the weight of a served language times the letters, of which one word and several
-words have some more."""
+"""Logarithm of the weight of a served language times the letters, and the letters that are added for
+one word and for several."""
 MOST_WORDS, FOREIGN_FACTOR = 4, 0.2
-"""The first words are also read one by one. The factor times the logarithm of how much less
-probable the served languages are than others for the most foreign of them lowers the weight: `Hotel
-Central` has no foreign word."""
+"""Words that are also read one by one. The most foreign of them lowers the weight by the factor times
+the logarithm of how much less probable the served languages are for it."""
 SHARPNESS, CALIBRATION = (0.85, 50, 1.4), (0.1, 15, 1.1)
-"""Exponents of the classifier's probabilities (letters) and of the shares of a text (bytes), which
-makes them the shares of answers that are right: the first number plus the size of the text divided
-by the second, at most the third."""
+"""Exponents of the classifier's probabilities (by letters) and of the shares of a text (by bytes),
+which become the shares of right answers. An exponent is the first number plus the size of the text
+divided by the second, at most the third."""
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.2, 4.0, 4.0, 0.1
-"""Factors of the weights of the target, of English beside another target, of a reader's language,
-of one in no other text."""
+"""Factors of the weights of the target, of English if it is not the target, of a reader's language, of
+a language in no other text."""
 UNSURE, LEAST_ALTERNATIVE = 60, 10
-"""Percents below which an answer has alternatives, and which these have at least."""
+"""Percents below which an answer has alternatives, and the least percents of these."""
 CERTAIN, CERTAIN_LETTERS, LATIN_1 = 0.99, 12, "\u00ff"
-"""Probability and letters from which on a text is not in the expected language; the last letter of
-Western Europe."""
+"""Probability and letters from which on a text is in another language than expected; the last Western
+European letter."""
 _WORDS = re.compile(
     r"(?:[^\W\d_]++|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655]++)+|[¿¡]"
 )
@@ -50,8 +49,8 @@ Guesses = list["DetectedLanguage"]
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A possible language of a text, with the percentage of such answers that are right. Only the
-    best has `alternatives`."""
+    """A possible language of a text, with the percentage of such answers that are right. Only the best
+    one has `alternatives`."""
 
     language: str
     confidence: int
@@ -63,8 +62,6 @@ _guess = lru_cache(maxsize=4096)(DetectedLanguage)
 
 @lru_cache(maxsize=1)
 def _classifier() -> tuple[Any, dict[str, int]]:
-    """Returns the classifier and the places of its languages by their labels. Loads them in about
-    20 ms."""
     import fasttext
 
     model = fasttext.load_model(str(MODEL))
@@ -74,19 +71,19 @@ def _classifier() -> tuple[Any, dict[str, int]]:
 
 @lru_cache(maxsize=1)
 def known_languages() -> tuple[str, ...]:
-    """Returns the languages that the classifier knows, in the order of their places."""
+    """Returns the languages of the classifier in the order of their places."""
     return tuple([label.removeprefix(LABEL) for label in _classifier()[1]])
 
 
 class LanguageDetector:
-    """Detects which of the classifier's languages a text is in. `codes` are theirs, or those of the
-    served `languages`. Can be used by any thread."""
+    """Detects the language of a text. `codes` are those of the served `languages`, or the classifier's
+    for others. Can be used by any thread."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.languages = tuple(sorted(set(languages)))
 
     def load(self) -> None:
-        """Loads the classifier, which otherwise the first detection does."""
+        """Loads the classifier, which is otherwise loaded at the first detection."""
         if unknown := ", ".join(self._unknown):
             logging.getLogger(__name__).warning(
                 "languages that source=auto cannot detect: %s", unknown
@@ -113,12 +110,11 @@ class LanguageDetector:
         return np.isin(self.codes, self.languages)
 
     def detect(self, text: str, target: str = "", accepted: Iterable[str] = ()) -> Guesses:
-        """`detect_all` for one text."""
         return self.detect_all((text,), target, accepted)[0]
 
     def other_language(self, text: str, expected: str) -> str | None:
-        """Returns the language that a text is certainly in, not the served code `expected`. None
-        where it may be in this one or is not known."""
+        """Returns the language of a text that is certainly not in the served language `expected`,
+        otherwise None."""
         words, place = words_of(text[:DETECTION_CHARACTERS]), self._places.get(expected)
         if place is None or _letters(words) < CERTAIN_LETTERS:
             return None
@@ -136,8 +132,8 @@ class LanguageDetector:
     ) -> list[Guesses]:
         """Returns the possible languages of each text of a request, the most probable first: all
         served ones, and others of at least LEAST_ALTERNATIVE percent. Without letters all have 0.
-        `target` is a served code, `accepted` are those of Accept-Language. The shares in the other
-        texts weigh each (expectation maximization); a repeated text counts once."""
+        `target` is a served code, `accepted` are the codes of Accept-Language. The languages of the
+        other texts are weights (expectation maximization); a repeated text counts once."""
         places: dict[str, int] = {}
         rows = [
             places.setdefault(words_of(text[:DETECTION_CHARACTERS]), len(places)) for text in texts
@@ -208,14 +204,13 @@ class LanguageDetector:
 
 @lru_cache(maxsize=256)
 def _in_scripts(scripts: frozenset[str | None]) -> NDArray[np.bool_]:
-    """Returns which languages are written in one of some scripts: (languages,)."""
     return np.array(
         [not scripts_of(language).isdisjoint(scripts) for language in known_languages()]
     )
 
 
 def _likelihoods(words: str) -> Shares:
-    """Returns a number for each language that is proportional to its probability, 0 in other
+    """Returns numbers that are proportional to the probabilities of the languages, 0 for other
     scripts: (languages,)."""
     (model, places), exponent = _classifier(), _exponent(_letters(words), SHARPNESS)
     likelihoods = np.full(len(places), LEAST**exponent)
@@ -226,8 +221,9 @@ def _likelihoods(words: str) -> Shares:
 
 
 def words_of(text: str) -> str:
-    """Returns a text as the classifier reads it: words with vowel marks in small letters, divided
-    by spaces. Names beyond Latin-1 are left out beside two words in small letters: Łódź is nice."""
+    """Returns a text as the classifier reads it: words in small letters, with vowel marks, separated by
+    spaces. Names beyond Latin-1 are left out of a text with two words in small letters: Łódź is
+    nice."""
     if not text.isascii():
         kept = [
             word
@@ -248,6 +244,6 @@ def _exponent(size: int, numbers: tuple[float, int, float]) -> float:
 
 
 def _normalized(values: Shares) -> Shares:
-    """Returns the values divided by the sum of their row, which may be 0."""
+    """Returns the values divided by the sums of their rows, which may be 0."""
     totals: Shares = np.maximum(values.sum(axis=-1, keepdims=True), 1e-300)
     return values / totals

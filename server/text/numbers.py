@@ -1,5 +1,4 @@
-"""The numbers of a text: one reading of their digits, to compare them by value and to write them in
-the format of a language."""
+"""Reads the numbers of a text, compares them by value, and writes them in the format of a language."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ SEPARATORS = {
     **dict.fromkeys("de es it nl pt da id tr el ro hr sl sr is".split(), _COMMA),
     **dict.fromkeys("fr ru uk pl cs sk sv nb no fi bg hu".split(), _FRENCH),
 }
-"""Decimal and thousands separator by language."""
+"""Decimal and thousands separators by language."""
 _SMALL_WORDS = {
     "en": "two|both|second|twi|pair|couple|doub|half three|thir four|quarter fiv|fif six|half"
     " seven eight nin ten|decad eleven twel|noon|midnight|doz",
@@ -30,12 +29,12 @@ _SMALL_WORDS = {
     "es": "dos|segund|dob|par|medi|amb tres|terc cuatr|cuart cinc|quint seis|sext|medi"
     " siet|sépt och|octav nuev|noven diez|déc once|undéc doce|duodé|mediod|medianoche",
 }
-"""How the words begin that say the numbers from 2 to 12; those of German are within words too."""
+"""Beginnings of the words for 2 to 12. German ones may be within a word."""
 UNIT = (
     r"km/h|m/s|mph|[dcmnµμ]?m|[kKMGT]i?[Bo]|[kMG]bit/s|[kMGmµμ]?(?:Wh?|Hz|Vo?|Ah?|J|N|Pa|eV|cal)|[kmµμ]?(?:[gsΩF])|[dcmh]?[lL]|km"
     r"|hPa|h[ag]|min|°[CF]|px|r?em|dB|dpi|fps|ft(?: \d+ in)?|yd|oz|lbs?"
 )
-"""Signs of the international system, and abbreviations that other languages have too."""
+"""Units of the international system, and abbreviations that languages share."""
 ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
 RAISED = (
     r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
@@ -53,7 +52,7 @@ HALVES = {
     )
     for word in words.split()
 }
-"""Words of parts of the day, and the hours, 0 for 12, that are p.m. in them."""
+"""Words for parts of the day, with the hours (12 is 0) that are p.m. in them."""
 _HALF = "|".join(HALVES).replace("|morgen|", "|(?<=am )morgen|").replace("mañ", "(?<=la )mañ")
 _KINDS = {
     "ordinal": rf"(?:{ORDINAL_ENDINGS})(?!\w)",
@@ -68,15 +67,15 @@ _KINDS = {
     "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per "
     r"?cent|prozent)",
 }
-"""What the word after a number says."""
+"""Kinds of words after a number."""
 _NUMBER = re.compile(
     rf"(?P<begin>(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-])?|(?<=[\d^]-))?(?P<digits>(?<![\d.,+])(?<!\d[{SPACES}])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
 )
-"""Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no
-`end`, or a letter before."""
+"""Digits and separators, with a sign or currency. In a word (A4, 21st, COVID-19) `end` or `begin` is
+missing."""
 _PART = re.compile(rf"\d+(?:[{SPACES}.,'’]\d+)*")
 _ROMAN = re.compile(
     r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])"
@@ -88,7 +87,7 @@ _TIME = re.compile(
 OTHERWISE = re.compile(
     r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b"
 )
-"""What translations leave out: full hours, halves of the day, powers of units, points of the
+"""Parts that translations omit: full hours, halves of the day, powers of units, points of the
 compass, plurals."""
 _ORDINAL = re.compile(
     rf"(?<![\w.,:/-])(?:(?P<number>\d{{1,3}})(?:{ORDINAL_ENDINGS})|(?!Ver?\b(?! (?:siè|Rép|arr)))"
@@ -103,7 +102,7 @@ _SPOKEN = re.compile(
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
-"""Kinds of numbers that are certainly no version."""
+"""Kinds of numbers that cannot be versions."""
 _IMPERIAL = re.compile(
     r"\d[\s-](?:miles?|mph|meilen?|millas?|milles|inch(?:es)?|zoll|pouces?|pulgadas?|feet|foot|fuß|pieds?|pies|yards?|pounds?|lbs|pfund|°F|fahrenheit)\b",
     re.IGNORECASE,
@@ -113,14 +112,14 @@ _BEFORE = frozenset(
     "the his her their my our your its early mid late at about around after before from until till "
     "between à vers dès avant après la las um ab bis gegen vor nach".split()
 )
-"""Words before ages, decades and times, whose s and h are no units."""
+"""Words before ages, decades and times, where "s" and "h" are not units."""
 _LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
 
 class Number(NamedTuple):
-    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the
-    `values` of its parts: 3 and 5 of 3/5. The word after it is of a `kind` and ends at `until`. One
-    that is not `whole` is within a word, or `begins` one."""
+    """A number at [start, end) of a text with its signs. It is `written` from `digits` on, and
+    `values` are those of its parts: 3 and 5 of 3/5. The word after it has a `kind` and ends at
+    `until`. A number is `whole`, or part of a word, which it may begin (`begins`)."""
 
     start: int
     end: int
@@ -134,17 +133,16 @@ class Number(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether it is often written as a word. The 3 of 978-3-16 is not."""
+        """Whether the number is often written as a word; not the 3 of 978-3-16."""
         return len(self.values) == 1 and self.values[0].isdigit() and int(self.values[0][:3]) <= 12
 
     @property
     def last(self) -> int:
-        """The end of its digits."""
         return self.digits + len(self.written)
 
     @property
     def sizes(self) -> Iterator[float]:
-        """The values of its parts, that of the last one with a word such as million."""
+        """The values of the parts; that of the last one times a word such as million."""
         power = _POWERS.get(self.kind, 0)
         for place, value in enumerate(self.values, 1):
             known = (
@@ -177,7 +175,6 @@ def numbers(text: str) -> Sequence[Number]:
 
 
 def measures(text: str) -> list[Number]:
-    """Returns the numbers with a unit."""
     units = [
         each
         for each in numbers(text)
@@ -188,8 +185,8 @@ def measures(text: str) -> list[Number]:
 
 
 class Difference(NamedTuple):
-    """The numbers that a translation `lacks` and `adds`, and the values that it has in `other` ways
-    (_paired)."""
+    """The numbers that a translation `lacks` and `adds`, and the values that it writes in `other`
+    ways (`_paired`)."""
 
     lacks: Sequence[Number] = ()
     adds: Sequence[Number] = ()
@@ -201,9 +198,9 @@ _Part = tuple[str, float, Number]
 
 
 def number_difference(source: str, target: str, language: str = "") -> Difference:
-    """Compares numbers by value. A small one may be a word of the target `language`; of another
-    one, unless the target adds a number. A large one that begins a word (18th, 1990s) must be
-    somewhere."""
+    """Compares numbers by value. A small number may be a word of the target `language`; in a language
+    without known words, unless the target adds a number. A large number that begins a word (18th,
+    1990s) may be anywhere in the target."""
     given, written = numbers(source), numbers(target)
     values, found = [
         Counter([value for each in side for value in each.values]) for side in (given, written)
@@ -234,7 +231,7 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
 
 
 def _beyond(side: Sequence[Number], others: Counter[str]) -> list[_Part]:
-    """Returns the parts of numbers that are not as often among others, those within words first."""
+    """Returns the parts of numbers that `others` have less often, those of whole numbers first."""
     left = others.copy()
     ordered = sorted(side, key=lambda each: not each.whole)
     parts = [
@@ -251,8 +248,9 @@ def _take(counts: Counter[str], value: str) -> bool:
 def _paired(
     lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]
 ) -> tuple[list[_Part], set[str]]:
-    """Takes from both sides what is the same with a word such as million, by the other clock, or as
-    a year without its century. Returns what is lost, and the values of the rest."""
+    """Removes from `added` the parts that equal a lost one with a word such as million, by the other
+    clock, or as a year without its century. Returns the lost parts left, and the values of these
+    pairs."""
     clock = any(
         each.kind == "clock" or ":" in each.written
         for each in (*given, *[part[2] for part in added])
@@ -287,8 +285,8 @@ def _paired(
 
 @kept(64)
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
-    """Returns whether a translation may have a small number as a word; `otherwise` if the words are
-    not known."""
+    """Returns whether a translation may have a small number as a word, or `otherwise` in a language
+    without known words."""
     code, text = primary_subtag(language), target.lower()
     if code not in _SMALL_WORDS or int(value) < 2:
         return otherwise
@@ -299,8 +297,8 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
 
 
 def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) that a translation lacks, and
-    their forms in it."""
+    """Returns the ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) that a translation lacks, with
+    their forms in its language."""
     code, lost = primary_subtag(language), list[tuple[int, int, str]]()
     given = [*_ORDINAL.finditer(text)] if code in _SMALL_WORDS else []
     said = _values(target if given else "")
@@ -340,8 +338,7 @@ def _values(text: str) -> set[str]:
 
 
 def _ordinal(value: str, language: str, is_century: bool) -> str:
-    """Returns an ordinal as a language writes it; in French and Spanish centuries are Roman
-    numerals."""
+    """Returns an ordinal in a language. French and Spanish centuries are Roman numerals."""
     if language == "en":
         return value + (
             "th" if value[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th")
@@ -355,19 +352,18 @@ def _ordinal(value: str, language: str, is_century: bool) -> str:
 
 
 def with_endings(text: str) -> str:
-    """Returns an English text whose ordinals have their endings: 23rd, 11th."""
+    """Returns an English text with the right endings of ordinals: 23rd, 11th."""
     return _NTH.sub(lambda nth: _ordinal(nth[1], "en", False), text)
 
 
 def roman_value(numeral: str) -> str:
-    """Returns the value of a Roman numeral: siglo XIX is the 19th century."""
     values = [_ROMAN_VALUES[letter] for letter in numeral.upper()]
     return str(sum(value if value >= after else -value for value, after in pairwise([*values, 0])))
 
 
 def is_roman(word: str) -> bool:
-    """Returns whether a word is a Roman numeral of two letters or more, of two only of I, V and X;
-    also xiv, but not vi."""
+    """Returns whether a word is a Roman numeral of two letters or more (three with L, C, D or M). In
+    small letters only numerals of i, v and x count, without vi."""
     if word.islower() and word != "vi" and {*word} <= {*"ivx"}:
         word = word.upper()
     least = 1 if {*word} <= {*"IVX"} else 2
@@ -375,8 +371,8 @@ def is_roman(word: str) -> bool:
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5 or 1234.500, and 0
-    and 00 are not."""
+    """Returns a number as a plain decimal. 1,234.5 and 1.234,5 are equal; 1.234.5, 1234.500, 0 and 00
+    are different."""
     number = "".join(number.split())
     separators = [character for character in number if not character.isdigit()]
     groups = number.translate(_ONE_SEPARATOR).split(".")
@@ -393,8 +389,8 @@ def _plain(number: str) -> str:
 
 
 def with_colons(text: str, source: str = "") -> str:
-    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05, unless its `source` has
-    verses, John 3:16."""
+    """Returns a text with colons in its times (14.30 Uhr, 9 h 05), unless the `source` has verses
+    (John 3:16)."""
     times = [each for each in (numbers(source) if ":" in source else ()) if ":" in each.written]
     before = [source[: each.start].rstrip(" (").rpartition(" ")[2].lower() for each in times]
     is_verse = times and _BEFORE.isdisjoint(before) and "clock" not in [each.kind for each in times]
@@ -404,9 +400,9 @@ def with_colons(text: str, source: str = "") -> str:
 def with_formats(
     source: str, target: str, source_language: str, target_language: str, everything: bool = False
 ) -> str:
-    """Returns a translation of the same length, whose amounts have the format of its language, and
-    versions and times their own separators. In languages with a decimal point 2.5 may be a version:
-    it changes only with `everything`."""
+    """Returns a translation with amounts in the format of its language; its length is the same.
+    Versions and times keep their separators. In a language with a decimal point 2.5 may be a
+    version, so it changes only with `everything`."""
     given, wanted = [
         SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)
     ]
@@ -443,7 +439,6 @@ def with_formats(
 
 
 def _separated(text: str) -> Iterator[tuple[str, int, Number]]:
-    """Yields the parts of numbers that have a separator, and their places."""
     for number in numbers(text):
         is_whole = number.whole or (number.begins and number.kind in _AMOUNTS)
         for part in _PART.finditer(text, number.digits, number.last) if is_whole else ():
@@ -456,8 +451,8 @@ def _key(written: str) -> str:
 
 
 def _is_label(written: str, start: int, source: str, target: str, given: tuple[str, str]) -> bool:
-    """Returns whether a number is not in the `given` format, or follows a name that is in the
-    translation."""
+    """Returns whether a number is not in the `given` format, or follows a name that the translation
+    has too."""
     parts = written.split(".")
     whole, sign, decimals = written.partition(given[0])
     first, *groups = given[1].join(whole.split()).split(given[1])

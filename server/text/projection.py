@@ -1,5 +1,4 @@
-"""Finds the part of a translation that corresponds to a span of its source, from links between
-their words."""
+"""Projects spans of a text onto its translation by links between their words."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from server.text.reading import SYMBOL
 from server.text.spans import Span, span_around
 
 Link = tuple[Span, Span]
-"""A span of the source and the span of the target that corresponds to it."""
+"""A span of the source and the corresponding span of the target."""
 WORD_OR_SYMBOL = re.compile(
     rf"\d+(?:[.,:]\d+)+|\w+(?:[+#]{{2,}}|[+#−]+(?!\w))?|(?=[<\u2047\ufffd])(?:{SYMBOL.pattern})|[^\w\s]"
 )
-"""A word, what is never divided (7:45, C++), or a sign."""
+"""A word, a token that is never divided (7:45, C++), or a sign."""
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
-"""The end of a word such as c'est and a-t-il."""
+"""The end of words such as c'est and a-t-il."""
 
 
 class SpanProjection:
-    """Projects spans of one source onto its translation, and not within its parts `whole`."""
+    """Projects spans of one source onto its translation, never into the spans `whole` of this."""
 
     def __init__(
         self, source: str, target: str, links: Sequence[Link], whole: Sequence[Span] = ()
@@ -45,7 +44,7 @@ class SpanProjection:
         self._order = sorted(self._sources)
 
     def project(self, span: Span) -> Span:
-        """Returns the span of the target. An empty span stays empty."""
+        """Returns the span in the target. An empty span stays empty."""
         if self.source == self.target:
             return span
         start, end = self._trimmed(span)
@@ -57,7 +56,7 @@ class SpanProjection:
         return self._best_run((start, end)) or self._relative(start, end)
 
     def within_word(self, span: Span) -> Span | None:
-        """Returns the same part of the same word in the target, or None."""
+        """Returns the span of a part of a word in the same word of the target, or None."""
         around = self.source[max(0, span[0] - 1) : span[0]] + self.source[span[1] : span[1] + 1]
         if not any(character.isalnum() or character in "_.,:+#−" for character in around):
             return None
@@ -92,7 +91,7 @@ class SpanProjection:
 
     def _best_run(self, span: Span) -> Span | None:
         """Returns the run of target words with the most words linked to the source span minus words
-        linked elsewhere, or None. Of equal runs it is the longest without a gap that is open, then
+        linked elsewhere, or None. Of equal runs the longest without an open gap is the best, then
         the one linked to the last word."""
         low, high = (
             bisect_right(self._reach, span[0]),
@@ -117,8 +116,8 @@ class SpanProjection:
         return (self.words[best[0]][0], self.words[best[1]][1]) if linked else None
 
     def _is_open(self, first: int, last: int, span: Span) -> bool:
-        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha
-        escrito" all are for "has not written | me"."""
+        """Returns whether a gap has a word without a link to a neighbour of the source span. The gap
+        of "no me ha escrito" for "has not written | me" has none."""
         sources = [self._sources[word] for word in self._order[first:last]]
         return not all(
             any(0 <= span[0] - end < 2 or 0 <= start - span[1] < 2 for start, end in each)
@@ -136,8 +135,8 @@ class SpanProjection:
         return (inside[0][0], inside[-1][1]) if inside else (0, 0)
 
     def _project_point(self, position: int) -> int:
-        """Returns the end of the target word linked to the last linked word before the point, or
-        the same relative position. A point at an end stays there."""
+        """Returns the end of the target word linked to the last linked word before a position, or
+        the same relative position. The start and the end of the source stay there."""
         start, end = self._whole
         if not start < position < end:
             return 0 if position <= start < end else len(self.target)
@@ -169,7 +168,7 @@ def _places(text: str) -> dict[str, list[int]]:
 
 
 def _linked(words: Sequence[Span], links: Sequence[Link]) -> list[tuple[Span, int]]:
-    """Returns the links in order, with the numbers of the words of the target."""
+    """Returns the sorted pairs of a source span and the number of a linked target word."""
     return sorted(
         (source, word)
         for source, (start, end) in links

@@ -1,8 +1,8 @@
-"""What a model reads of a sentence: its text, with stand-ins for the codes that are words, and
-without the other codes.
+"""The text that a model reads of a sentence: codes that are words have stand-ins, other codes are
+left out.
 
-A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy
-names and numbers best.
+Stand-ins are the symbols that the model was trained to copy (`model.symbols`), otherwise names and
+numbers.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ from server.text.tagged import AND, PICTURES, RAISED, Code, Tagged
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 SYMBOL = re.compile("|".join([*SYMBOLS, "\u2047", "\ufffd"]))
-"""What a model may write that is no text: its symbols, an unknown piece, bytes that are no
-character."""
+"""What a model may write that is not text: its symbols, an unknown piece, invalid bytes."""
 LEAST_CAPITALS = 4
-"""Letters of a word alone in capitals that may be one of the language: CANCEL."""
+"""Letters of a single word in capitals that may be an ordinary word: CANCEL."""
 LONGEST_WORD = 50
 _MARKS = frozenset(".,;:!?")
 CONJUNCTIONS = {"en": "and", "de": "und", "fr": "et", "es": "y", "it": "e", "pt": "e"}
-"""How a sign & is read."""
+"""What a model reads for "&"."""
 CODE_SPAN = "code span"
-"""Kind of a code that may stand between two letters of other words. It is read with spaces."""
+"""Kind of a code that may touch other words. The model reads spaces around it."""
 APOSTROPHE = "apostrophe"
-"""Kind of a code that is read as an apostrophe. Those of the translation are written like it."""
+"""Kind of a code that is read as an apostrophe, and written for those of the translation."""
 _UNITS = frozenset(
     "d h m s x k K M G px ms min km cm mm kg kB KB MB GB TB kiB KiB MiB GiB TiB".split()
 )
 
 
 class StandIn(NamedTuple):
-    """A word at `span` of what the model reads that stands for the code `number`, which a reader
-    sees as `shown`."""
+    """A word at `span` of what the model reads. It stands for the code `number`, which a reader sees
+    as `shown`."""
 
     word: str
     number: int
@@ -54,9 +53,9 @@ class StandIn(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The text that a model reads; it is empty where nothing is left to translate. `places` has a
-    span of it for each code. With `capitals` it is in sentence case and its translation in
-    capitals. Before the codes `apart` it has a space that the sentence lacks."""
+    """The text that a model reads, which is empty if there is nothing to translate. `places` has its
+    span for each code. With `capitals` it is in sentence case, and its translation in capitals. It
+    has a space that the sentence lacks at the codes `apart`."""
 
     text: str = ""
     capitals: bool = False
@@ -69,20 +68,17 @@ class Reading(NamedTuple):
         return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
 
     def without_stand_ins(self, text: str) -> str:
-        """Returns the text, or its translation, with line ends for the stand-ins, which no token
-        contains."""
+        """Returns the text, or its translation, with line ends in place of the stand-ins."""
         return self.pattern().sub("\n", text) if self.stand_ins else text
 
     def with_originals(self, target: str) -> str:
-        """Returns the beginning of a translation with what a reader sees instead of the
-        stand-ins."""
+        """Returns a translation, or its beginning, with what a reader sees of the codes."""
         originals = self.originals
         return (
             self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
         )
 
     def missing(self, target: str) -> bool:
-        """Returns whether a translation lacks a stand-in."""
         return bool(self.stand_ins) and not self._words <= self._counts(target)
 
     def is_complete(self, target: str) -> bool:
@@ -94,7 +90,6 @@ class Reading(NamedTuple):
 
     @property
     def originals(self) -> dict[str, str]:
-        """What a reader sees of the codes, by their stand-ins."""
         return {item.word: item.shown for item in self.stand_ins}
 
     @property
@@ -108,8 +103,7 @@ class Reading(NamedTuple):
 def read(
     sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str
 ) -> Reading:
-    """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in
-    order."""
+    """Returns what a model with this vocabulary reads. `terms` are the sorted terms of a glossary."""
     text = sentence.text
     spans = [code[:2] for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
@@ -124,10 +118,10 @@ def read(
 
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
-    """Returns the codes at which the model reads a space that the text lacks: an element after
-    another one or a mark, where both hold words, <b>One</b><i>Two</i>, its end after a mark,
-    <b>Note:</b>The, a picture, a tie, the reference to a space. A word in elements has fewer pieces
-    as a whole."""
+    """Returns the codes at which the model reads a space that the text lacks: between elements with
+    words (<b>One</b><i>Two</i>), at the end of one after a mark (<b>Note:</b>The), at a picture, a
+    tie, the reference to a space. Elements in one word, which has fewer pieces as a whole, have
+    none."""
     codes, text = sentence.codes, sentence.text
     done = -1
     for code in codes:
@@ -188,8 +182,8 @@ def masked(
     capitals: bool = False,
     apart: frozenset[int] = frozenset(),
 ) -> Reading:
-    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out
-    with the space before them, or after them at the beginning."""
+    """Returns the reading with stand-ins `words` by the numbers of codes. Other codes are left out with
+    the space before them, or after them at the start of the text."""
     text = text_to_read(sentence.text, capitals)
     if not sentence.codes:
         return Reading(text, capitals)
@@ -244,9 +238,9 @@ def masked(
 
 
 def widened(sentence: Tagged, symbols: bool) -> Tagged:
-    """Returns the sentence with the letters that are joined to codes for words in these: "Tompx"
-    for `{count}px` is not copied. An s after a code stays, but in {m}m {s}s. `symbols` also stand
-    for a unit."""
+    """Returns the sentence with the letters that touch a code for a word as part of it, because
+    models do not copy "Tompx" for `{count}px`. An s after a code stays outside, but not in {m}m
+    {s}s. `symbols` are copied with letters around them, unless these are a unit."""
     text, codes = sentence.text, sentence.codes
     result: list[Code] = []
     for i, code in enumerate(codes):
@@ -275,9 +269,8 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
 
 
 def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A
-    word alone is one where the vocabulary has it in small letters, and not in capitals as it has
-    NATO."""
+    """Returns whether a text is a phrase in capitals, and not one or two abbreviations. A single word
+    is a phrase if the vocabulary has it in small letters, and not in capitals (NATO)."""
     if not text.isupper():
         return False
     words = [
@@ -292,7 +285,7 @@ def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
 
 
 def text_to_read(text: str, capitals: bool) -> str:
-    """Returns a text without line ends, and if `capitals` in sentence case."""
+    """Returns a text without line ends, in sentence case if it is in `capitals`."""
     if capitals:
         text = WORD.sub(
             lambda word: "I" if word[0] == "i" else word[0], text[:1] + text[1:].lower()
@@ -301,16 +294,15 @@ def text_to_read(text: str, capitals: bool) -> str:
 
 
 class StandIns(NamedTuple):
-    """The stand-ins of one model. Without any, all codes are taken out of the text that the model
-    reads."""
+    """The stand-ins of one model. Codes for which there are none are left out."""
 
     symbols: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
 
     def choose(self, sentence: Tagged) -> dict[int, str]:
-        """Returns stand-ins by the numbers of codes, as far as there are enough. Codes that look
-        alike have the same one."""
+        """Returns stand-ins by the numbers of codes. Equal codes share one; codes beyond the number
+        of stand-ins have none."""
         text = sentence.text
         names = [word for word in (self.symbols or self.names) if word not in text][::-1]
         numbers = (
@@ -332,7 +324,6 @@ class StandIns(NamedTuple):
 
 @kept(64)
 def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
-    """Returns the stand-ins that a vocabulary has."""
     symbols = tuple([symbol for symbol in PLACEHOLDERS if vocabulary.is_piece(symbol)])
     if symbols:
         return StandIns(symbols)
@@ -342,7 +333,7 @@ def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
 
 @kept(256)
 def stand_in_pattern(words: frozenset[str]) -> re.Pattern[str]:
-    """Returns a pattern that finds the stand-ins in a translation, without the s of a genitive."""
+    """Returns a pattern that matches the stand-ins in a translation, without the s of a genitive."""
     parts = []
     for word in sorted(words, key=len, reverse=True):
         if word[0].isdigit():

@@ -1,4 +1,4 @@
-"""Splits a text into sentences, which are spans of it. The text between two spans is copied."""
+"""Splits a text into sentences. The text between two of them is copied to the translation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from server.text.languages import primary_subtag
 from server.text.spans import Span, blanked, span_around
 
 Split = Literal["all", "punctuation", "none"]
-"""Where a text is split: at line ends and after sentences; after sentences only, because line ends
-in HTML are spaces; or nowhere."""
+"""Where a text is split: at line ends and after sentences; after sentences (line ends in HTML are
+spaces); or nowhere."""
 
 # Line and paragraph ends, tabs (columns) and control characters.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -29,9 +29,9 @@ LAYOUT = re.compile(
     rf"-/]*[@-~]|{BREAKS.pattern}"
 )
 LAID_OUT = ("  ", "....", "\x1b", *[3 * sign for sign in "-=:*+~"])
-# The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label
-# that may also be an initial, one that may be a part of a sentence, and the word after it, with its
-# article: B. Franklin, § 5 BGB.
+# The label of a list item, a line of dialogue, a comment or a heading. Groups: a label that may be
+# an initial (B. Franklin), one that may be a part of a sentence (§ 5 BGB), the word after it with
+# its article.
 _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
 _NUMBERED = rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Sec[ct]?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
 _ARTICLES = "the a an your der den die das du ein eine la las le les un une el los una".split()
@@ -44,7 +44,7 @@ BULLET = re.compile(
     rf"|(?:((?:[A-LN-Z]|[IVX]{{2,5}})\.|[A-Z]\.\d{{1,2}}(?:\.\d{{1,2}})*|\d{{1,2}}\.[a-z]|[A-Z]\s[-–—])|({_NUMBERED}|\d{{1,2}}\.?[°º]))"
     rf"(?=[^\S\n]+((?:A|[A-ZÀ-Þ][a-zß-ÿ]+)(?![\w.])(?:\s(?:{'|'.join(_ARTICLES)})\s)?)))[^\S\n]+(?=\S)"
 )
-# The label of an item: a) red b) green.
+# The label of an item within a line: a) red b) green.
 LABEL = re.compile(
     r"(?<![^\s.:;,])(?:\[\d{1,3}\]|\(?(?:[a-z]|[ivx]{1,4}|\d{1,2}(?:\.?[a-z])?)\.?\)|\d{1,3}\])(?:[^\S\n]+(?=\w)|(?=(?-i:[A-ZÀ-Þ][a-zß-ÿ])))",
     re.IGNORECASE,
@@ -58,9 +58,9 @@ _GERMAN_ORDINAL = re.compile(
 _ONE_SENTENCE = re.compile(r"[^.!?:;)\u0250-\U0010ffff]*+[.!?]?")
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
-"""Characters of a line whose sentences are found at once; the second for scripts without spaces."""
+"""Characters of a line that are split at once; the second for scripts without spaces."""
 
-# Where an over-long sentence is split, the best kinds first.
+# Conjunctions and relative words in English, German, French and Spanish.
 _CLAUSE = (
     r"(?=(?:and|or|but|because|which|who|whose|where|when|while|although|though|if|since|so "
     r"that|und|aber|oder|sondern|denn"
@@ -68,6 +68,7 @@ _CLAUSE = (
     r"|porque|cuando|mientras|aunque)\b)"
 )
 _LONGEST_CLAUSE_WORD = 10
+# Where an over-long sentence is split, the best kinds first.
 CUTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -87,9 +88,8 @@ def split_sentences(
     split: Split = "all",
     is_ordinary: Callable[[str], bool] = lambda word: False,
 ) -> list[Span]:
-    """Returns the sentences of a text, in order, without surrounding white space. `language`
-    selects the rules for abbreviations. `is_ordinary` says whether a word with a capital is no
-    name."""
+    """Returns the sentences of a text in order, without surrounding white space. `language` selects
+    the rules for abbreviations. `is_ordinary` says whether a word with a capital is not a name."""
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = LAYOUT if split == "all" and any(map(text.__contains__, LAID_OUT)) else BREAKS
@@ -109,8 +109,7 @@ def split_sentences(
     is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1
 
     def begins(start: int, end: int) -> int:
-        """Returns where an item begins after its labels. In a list what looks like a label is
-        one."""
+        """Returns where an item begins after its labels. Ambiguous labels count in a list."""
         while found := BULLET.match(text, start, end):
             word = found[3] or ""
             is_label = not word or is_list or (found[2] and subtag != "de")
@@ -127,8 +126,8 @@ def split_sentences(
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
-    """Yields the items of a line that begins with a label, or the line. Only those in brackets that
-    touch their word are further labels."""
+    """Yields the items of a line that begins with a label, or the line. After a label in brackets,
+    further labels are those in brackets without a space after them."""
     start, end = line
     first = LABEL.match(text, start, end)
     if first is None:
@@ -158,8 +157,8 @@ def _sentences_of_line(text: str, start: int, end: int, language: str) -> list[S
 
 @kept(64)
 def _parts_of_line(line: str, language: str) -> list[str]:
-    """Returns the sentences of a line. A long one is read in windows, because the library takes
-    square time without spaces."""
+    """Returns the sentences of a line. A long line is read in windows, because the library takes
+    quadratic time without spaces."""
     if _ONE_SENTENCE.fullmatch(line):
         return [line]
     size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
@@ -201,9 +200,9 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 def split_long_sentence(
     text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()
 ) -> list[Span]:
-    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`:
-    in the last two thirds, at the best of `CUTS`, or between two tokens, not within the parts
-    `whole`. Raises ValueError for a limit below 1."""
+    """Splits an over-long sentence, whose tokens begin at `starts`, into spans of at most `limit`
+    tokens: in the last two thirds, at the best of `CUTS`, or between two tokens, never within the
+    spans `whole`. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     text = blanked(text, whole, "_")
@@ -227,14 +226,14 @@ def split_long_sentence(
 
 
 def goes_on(part: str, following: str) -> bool:
-    """Returns whether a sentence goes on between two parts: before a small letter, or after no mark
-    of its end."""
+    """Returns whether two parts belong to one sentence: the second begins with a small letter, or
+    the first has no mark at its end."""
     return following[:1].islower() or part.rstrip("\"'”’»)]")[-1:] not in ".!?…:。！？："
 
 
 def cut_text(text: str, limit: int) -> list[str]:
-    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds: at a line
-    end, the end of a sentence, or a space. Raises ValueError for a limit below 1."""
+    """Cuts a text into pieces of at most `limit` characters, in the last two thirds of each at a line
+    end, the end of a sentence or a space. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     pieces: list[str] = []
@@ -249,8 +248,8 @@ def cut_text(text: str, limit: int) -> list[str]:
 def _best_cut(
     text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]], ahead: int = 0
 ) -> int:
-    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest] and
-    not within a word, or `latest`. The patterns see `ahead` characters more."""
+    """Returns the end in [earliest, latest] of the last match of the first pattern that has one
+    outside a word, or `latest`. The patterns see `ahead` characters more."""
     for pattern in kinds:
         for found in reversed([*pattern.finditer(text, earliest - 1, latest + ahead)]):
             end = found.end()

@@ -23,19 +23,19 @@ _ONE_GENDER = {
     ),
     "fr": re.compile(r"[^\W\d_]{2}((?:\(e\)|[·•](?!s\b)[a-zè]{1,4}?)(?:[·•](?=s\b)|(?=s?(?!\w))))"),
 }
-"""What is left out of a word for both genders: Schüler*innen, ami·e·s."""
+"""The parts to remove from a word for both genders: Schüler*innen, ami·e·s."""
 
 
 class Sentence(NamedTuple):
-    """A sentence at `start` of its text, or a part at `start` of its sentence, with the terms of
-    the glossary in it."""
+    """A sentence at `start` of its text, or a part at `start` of its sentence, with its terms of the
+    glossary."""
 
     start: int
     tagged: Tagged
     terms: tuple[TermMatch, ...] = ()
 
     def cut(self, starts: Sequence[int], limit: int) -> list[Sentence]:
-        """Returns the parts of a sentence of more than `limit` tokens, which begin at `starts`."""
+        """Returns the parts of a sentence of more than `limit` tokens. Tokens begin at `starts`."""
         spans = split_long_sentence(
             self.tagged.text, starts, limit, _spans(self.tagged, self.terms)
         )
@@ -50,8 +50,8 @@ class Sentence(NamedTuple):
 def split(
     tagged: Tagged, language: str, split: Split, glossary: TermIndex | None, tokenizer: Tokenizer
 ) -> list[Sentence]:
-    """Returns the sentences of a text. None begins or ends within a code or a term, or contains a
-    code that splits. The vocabulary of `tokenizer` says which terms the model can write."""
+    """Returns the sentences of a text. No sentence begins or ends within a code or a term, or
+    contains a splitting code. A term that the `tokenizer` cannot write becomes a code."""
     tagged = _of_one_gender(tagged, primary_subtag(language))
     terms: list[TermMatch] = []
     if glossary is not None:
@@ -74,7 +74,7 @@ def split(
 
 
 def _of_one_gender(tagged: Tagged, language: str) -> Tagged:
-    """Returns a text in which words for both genders are those of one, of the same length."""
+    """Returns a text of the same length in which words for both genders have one."""
     pattern = _ONE_GENDER.get(language)
     if pattern is None or not pattern.search(tagged.text):
         return tagged
@@ -85,15 +85,15 @@ def _of_one_gender(tagged: Tagged, language: str) -> Tagged:
 
 
 def _is_ordinary(tokenizer: Tokenizer, word: str) -> bool:
-    """Returns whether a word with a capital is no name: a vocabulary spells it better without."""
+    """Returns whether a word with a capital has fewer tokens in small letters, so is not a name."""
     return len(tokenizer.encode_target(word.lower())) < len(tokenizer.encode_target(word))
 
 
 def _with_terms(
     tagged: Tagged, language: str, glossary: TermIndex, lines: bool, tokenizer: Tokenizer
 ) -> tuple[Tagged, list[TermMatch]]:
-    """Returns a text and its terms, in order. With `lines` no term contains a line end. A term that
-    the model cannot write, or whose translation has its codes, becomes a code."""
+    """Returns a text and its terms in order. With `lines` a term contains no line end. A term that
+    the model cannot write, or whose translation contains its codes, becomes a code."""
     text = tagged.text
     visible = [code for code in tagged.codes if code.start < code.end]
     starts = [code.start for code in visible]
@@ -113,8 +113,8 @@ def _with_terms(
 
 
 def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
-    """Returns a text with further codes, which are in order, in place of those within them. Whole
-    pairs within one that is the same in a translation belong to it; other markup follows it."""
+    """Returns a text with further sorted codes, which replace the codes within them. Whole pairs
+    within a code that a translation keeps become part of it; other markup follows it."""
     codes = tagged.codes
     result: list[Code] = []
     done = 0
@@ -153,7 +153,7 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
 
 
 def is_written(term: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether a vocabulary has pieces for a term."""
+    """Returns whether a vocabulary can write a term."""
     tokens = tokenizer.encode_target(term)
     return tokenizer.decode(tokens) == term and not any(
         tokenizer.piece(token).startswith("<0x") for token in tokens

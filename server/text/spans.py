@@ -1,5 +1,4 @@
-"""Spans of a text: the classes of characters that they consist of, and the places that they have in
-an edited text."""
+"""Spans of a text, classes of characters, and positions in an edited text."""
 
 from __future__ import annotations
 
@@ -25,7 +24,8 @@ def grown(
     low: int = 0,
     high: int | None = None,
 ) -> tuple[int, int]:
-    """Returns a span with the characters before and after it, in [low, high), that belong to it."""
+    """Returns a span extended, within [low, high), by the neighbouring characters that `belongs`
+    accepts."""
     low, high = max(0, low), len(text) if high is None else min(high, len(text))
     while start > low and belongs(text[start - 1]):
         start -= 1
@@ -35,7 +35,7 @@ def grown(
 
 
 def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
-    """Returns a text with another character in place of these spans."""
+    """Returns a text with the characters of the spans replaced."""
     characters: list[str] = []
     for start, end in spans:
         if start < end:
@@ -45,26 +45,23 @@ def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
 
 
 def span_around(position: int, spans: Sequence[Span]) -> Span:
-    """Returns that one of the spans, which are in order, that contains a position, or the empty
-    span there."""
+    """Returns the span that contains a position, or the empty span there. `spans` are sorted."""
     i = bisect_left(spans, (position, position)) - 1
     return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
 
 
 Run = tuple[int, int, int]
-"""A part that two texts share: its start in the first, its start in the second, and its length."""
+"""A part that two texts share: its start in the first and in the second text, and its length."""
 
 
 class OffsetMap:
-    """Maps positions of the first text to the second. A position in a replaced part is mapped to
-    its beginning."""
+    """Maps positions of a text to an edited text. Positions in a replaced part map to its start."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
         self._starts = [run[0] for run in runs]
 
     def position(self, position: int) -> int:
-        """Returns the position in the second text."""
         i = bisect_right(self._starts, position) - 1
         if i < 0:
             return 0
@@ -72,7 +69,7 @@ class OffsetMap:
         return new + min(position - old, length)
 
     def span(self, span: Span) -> Span:
-        """Returns the span of the second text. An empty one stays empty."""
+        """Returns the span in the edited text. An empty span stays empty."""
         start, end = self.position(span[0]), 0
         if (i := bisect_left(self._starts, span[1]) - 1) >= 0:
             old, new, length = self._runs[i]
@@ -83,8 +80,8 @@ class OffsetMap:
 
 
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[Run, ...]]:
-    """Returns the text with each part [start, end) replaced, and the runs that both texts share.
-    The edits are in order and do not overlap."""
+    """Returns a text after edits (start, end, replacement), and the runs that both texts share. The
+    edits are sorted and do not overlap."""
     parts: list[str] = []
     runs: list[Run] = []
     done = length = 0

@@ -1,7 +1,5 @@
-"""Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements).
-
-Scanners (`server.text.syntax`) make it.
-"""
+"""Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements). The scanners
+of `server.text.syntax` create it."""
 
 from __future__ import annotations
 
@@ -19,27 +17,26 @@ Word = Literal["", "name", "number"]
 Escape = Literal["", "html", "xml"]
 Place = tuple[int, int, int]
 """The number of a code in its source, and its start and end in a translation."""
-
-
 RAISED = frozenset({"sup", "sub"})
 PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
-"""Kind of a number or name that is a code because the model lost it."""
+"""Kind of a number or name that the model lost in an earlier translation."""
 AND = "and"
-"""Kind of a sign & between words, which is read as the word."""
+"""Kind of a "&" between words, which the model reads as "and"."""
 SPELLED = frozenset({MASKED, AND, "unwritable"})
-"""Kinds of codes that are text of the source, which has several spellings."""
+"""Kinds of codes that are text, which a translation may spell in another way."""
 
 
 class Code(NamedTuple):
     """An inline code at [start, end) of a text.
 
-    A "ph" stands alone; "sc" and "ec" are the ends of a pair around words (pc), with the same
-    `pair`, which is not 0. `text[start:end]` is what a reader sees of it: nothing for a tag, `%s`
-    itself. `equiv` is the same for the translation, and `data` are the bytes that are written
-    there, or None for the `equiv` in the syntax of the text; neither is compared. `word` says that
-    it stands for a name or a number. One that `splits` separates sentences. `message` is the code
-    with its own codes, whose parts `flows` are translated. `kind` names the element or the syntax.
+    A "ph" stands alone; "sc" and "ec" are the start and the end of a pair around words (pc), which
+    share a `pair` number above 0. `text[start:end]` is what a reader sees of the code: nothing for a
+    tag, `%s` for itself. `equiv` is what a reader of the translation sees, and `data` what is
+    written there; None writes `equiv` in the syntax of the text. `data` and `equiv` do not count in
+    comparisons. `word` says whether the code stands for a name or a number. A code that `splits`
+    separates sentences. `message` is the content of a code whose parts `flows` are translated.
+    `kind` is the name of the element or of the syntax.
     """
 
     start: int
@@ -64,31 +61,29 @@ class Code(NamedTuple):
         return hash((self[:2], self[3:-1]))
 
     def moved(self, by: int) -> Code:
-        """Returns the code `by` characters further on."""
         return Code(self.start + by, self.end + by, *self[2:]) if by else self
 
 
 class Tagged(NamedTuple):
-    """A text and its codes in order, which do not overlap. `escape` says how the text between them
-    is written."""
+    """A text with its codes, which are sorted and do not overlap. `escape` is the syntax in which
+    the text between them is written."""
 
     text: str
     codes: tuple[Code, ...] = ()
     escape: Escape = ""
 
     def is_text(self, code: Code) -> bool:
-        """Returns whether a code is written as the text that a reader sees of it, and is no markup
-        around this."""
+        """Returns whether a code is written as the text that a reader sees of it, without markup."""
         return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
 
     @property
     def bare(self) -> str:
-        """The text with spaces in place of its codes, but for those that are SPELLED."""
+        """The text with spaces in place of its codes, except those that are SPELLED."""
         return blanked(self.text, [code[:2] for code in self.codes if code.kind not in SPELLED])
 
     def cut(self, start: int, end: int) -> Tagged:
-        """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of
-        pairs."""
+        """Returns the part [start, end) with its codes (`owned`). Pairs are numbered from 1, so equal
+        parts are equal."""
         if end - start == len(self.text) and not any(map(attrgetter("splits"), self.codes)):
             return self
         first, last = self.owned(start, end)
@@ -100,9 +95,8 @@ class Tagged(NamedTuple):
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the numbers of the first code of a part and of the first one after it. Of those
-        at its start they are after a splitting one or from a start of a pair on, of those at its
-        end before either."""
+        """Returns the range of the codes of a part [start, end). Empty codes at its start belong to it
+        from the first start of a pair, or after a splitting code; those at its end up to either."""
         codes = self.codes
         if not codes:
             return 0, 0
@@ -129,7 +123,7 @@ class Tagged(NamedTuple):
         return first, last
 
     def passages(self) -> list[Tagged]:
-        """Returns the parts that splitting codes separate, each with those before it."""
+        """Returns the parts between splitting codes, each with the splitting codes before it."""
         cuts, size = [(0, 0)], len(self.text)
         inside = False
         for number, code in enumerate((*self.codes, Code(size, size, "", splits=True))):
@@ -149,8 +143,7 @@ class Tagged(NamedTuple):
         ]
 
     def placed(self, text: str, places: Sequence[Place]) -> Tagged:
-        """Returns a translation with the codes of this text at the given places, which are in
-        order."""
+        """Returns a translation with the codes of this text at sorted places."""
         codes = []
         for number, start, end in places:
             code = self.codes[number]
@@ -161,8 +154,7 @@ class Tagged(NamedTuple):
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
-        """Returns the text with parts [start, end), which are in order, replaced with their codes
-        (`owned`)."""
+        """Returns the text with sorted parts [start, end) and their codes (`owned`) replaced."""
         if len(parts) == 1 and not self.codes and parts[0][1] - parts[0][0] == len(self.text):
             return parts[0][2]._replace(escape=self.escape)
         texts: list[str] = []
@@ -179,7 +171,7 @@ class Tagged(NamedTuple):
         return Tagged("".join(texts), tuple(codes), self.escape)
 
     def write(self, escape: Callable[[str], str] | None = None) -> str:
-        """Returns the text with the data of its codes, in its syntax. `escape` writes the text
+        """Returns the text with its codes as written in its syntax. `escape` is that of the text
         around a message."""
         escape = escape or ESCAPES[self.escape]
         parts: list[str] = []
@@ -200,7 +192,6 @@ _start = attrgetter("start")
 
 
 def escaped(text: str) -> str:
-    """Returns text as content of HTML."""
     return html.escape(text, quote=False).replace("\xa0", "&nbsp;")
 
 
@@ -215,5 +206,4 @@ SECTIONS: Mapping[str, Callable[[str], str]] = {
     "cdata of markup": lambda text: escaped(text).replace(CDATA_END, "]]]]><![CDATA[>"),
     "cdata end": ESCAPES["xml"],
 }
-"""How the text after a code of these kinds is written: that of a CDATA section is not escaped, or
-as HTML."""
+"""How the text after a code of these kinds is escaped: not at all in a CDATA section, or as HTML."""

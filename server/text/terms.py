@@ -1,5 +1,4 @@
-"""The terms of a glossary in a translation: the forms in which it may contain them, and their
-case."""
+"""Compares the terms of a glossary with a translation: their inflections and their case."""
 
 from __future__ import annotations
 
@@ -12,21 +11,21 @@ from server.text.glossary import Entry, TermIndex, TermMatch, dictionary_forms, 
 from server.text.spans import LETTERS, Span, blanked
 
 Edit = tuple[int, int, str]
-"""The part [start, end) of a text, and what is written instead."""
+"""The part [start, end) of a text, and its replacement."""
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _LONG = 6
-"""Words of at least this length may lose two letters in an inflection, as in cheval, chevaux."""
+"""Least letters of a word that may lose two in an inflection: cheval, chevaux."""
 _ARTICLE = re.compile(
     r"(?<!\w)(?:(the|an?)|(d(?:er|ie|as|e[mns])|eine?[mnrs]?)|(l'|l[aeo]s?|el|un[aeo]?s?|des|du))(?:\s+|(?<='))",
     re.I,
 )
 _END = re.compile(r"[.!?…]+(?=[\s,;]|$)")
 _ENDING = 3
-"""Longest ending that an inflected word may add to a term."""
+"""Most letters that an inflection may add to a term."""
 
 
 def lacking(terms: Sequence[TermMatch], translation: str, language: str = "") -> list[TermMatch]:
-    """Returns the terms whose translation a translation in `language` lacks, in order."""
+    """Returns the terms whose target is not in a translation in `language`, in order."""
     found = Counter(term_key(match.entry.target) for match in _occurrences(terms, translation))
     inflected = _inflected_targets(terms, translation, language)
     result = []
@@ -39,8 +38,8 @@ def lacking(terms: Sequence[TermMatch], translation: str, language: str = "") ->
 
 
 def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: str) -> set[str]:
-    """Returns the translations of terms that are not exact and that a translation has in any
-    inflection. Longer ones come first; no word counts twice."""
+    """Returns the targets of inflectable terms that a translation has in any inflection. Longer
+    targets are searched first; no word counts twice."""
     targets = {term.entry.target for term in terms if not term.entry.exact}
     result = set()
     for target in sorted(targets, key=len, reverse=True):
@@ -56,8 +55,8 @@ def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: s
 
 
 def is_damaged(terms: Sequence[TermMatch], before: str, after: str) -> bool:
-    """Returns whether a translation with forced terms goes on after its end, or lost
-    many other words of the one `before`."""
+    """Returns whether a translation with forced terms has more sentences than the one `before`, or
+    many other words fewer."""
     texts = [
         blanked(text, [(term.start, term.end) for term in _occurrences(terms, text)])
         for text in (before, after)
@@ -68,8 +67,7 @@ def is_damaged(terms: Sequence[TermMatch], before: str, after: str) -> bool:
 
 
 def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> list[Edit]:
-    """Returns the edits after which the terms of a translation are in the case that the source asks
-    for."""
+    """Returns the edits that give the terms of a translation the case of the source."""
     wanted: dict[str, list[TermMatch]] = {}
     for term in terms:
         wanted.setdefault(term_key(term.entry.target), []).append(term)
@@ -88,7 +86,7 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
 
 
 def without_article(before: str, term: str) -> str:
-    """Returns the text before a term, without its last article if the term has one."""
+    """Returns the text before a term, without an article at its end if the term begins with one."""
     article = _ARTICLE.match(term)
     for found in _ARTICLE.finditer(before, max(0, len(before) - 10)) if article else ():
         if article and found.lastindex == article.lastindex and found.end() == len(before):
@@ -97,8 +95,8 @@ def without_article(before: str, term: str) -> str:
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:
-    """Returns the translation of a term of `source` in its case: capitals as in the source, and a
-    capital letter at the start of the translation (`at_start`) if the source begins with one."""
+    """Returns the translation of a term of `source` in the case of the term. At the start of the
+    translation (`at_start`) it has a capital if the source begins with one."""
     target = term.entry.target.strip()
     if term.case == "upper":
         return target.upper()
@@ -113,12 +111,11 @@ def form(term: TermMatch, source: str, at_start: bool) -> str:
 
 
 def is_start(text: str, position: int) -> bool:
-    """Returns whether there is no letter or digit before a position."""
     return not any(character.isalnum() for character in text[:position])
 
 
 def inflected_place(text: str, term: str, language: str = "") -> Span | None:
-    """Returns where a text contains a term in any inflection: each word may have another ending."""
+    """Returns where a text contains a term in any inflection, or None."""
     wanted = [_bare(word) for word in _WORD.findall(term)]
     words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
     for i in range(len(words) - len(wanted) + 1 if wanted else 0):
@@ -149,8 +146,7 @@ def _bare(word: str) -> str:
 
 
 def _capitalized(text: str) -> str:
-    """Returns the text with a capital letter at its beginning, but names such as iPhone as they
-    are."""
+    """Returns the text with an initial capital, but names such as iPhone unchanged."""
     return text[:1].upper() + text[1:] if text.split(maxsplit=1)[0].islower() else text
 
 

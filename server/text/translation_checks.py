@@ -1,5 +1,4 @@
-"""Compares the text of a translation with its source: repeated words, copied sentences, a target
-that ends too early."""
+"""Checks a translation against its source: repeated words, copied sentences, a missing end."""
 
 from __future__ import annotations
 
@@ -17,35 +16,31 @@ _QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»
 _LETTERS = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?<![\w\-./\\$])[^\W\d_]+(?:['’\-][^\W\d_]+)*(?![\w(=])"
 )
-"""Words, and not names in code."""
+"""Words that are not names in code."""
 _ENDS = ".!?…。！？"
 _OPEN_ENDS = ",;:-–—(["
 _UNPUNCTUATED = frozenset({"th", "lo", "km", "my"})
 """Languages that end sentences without a mark."""
 LONGEST_PERIOD = 16
 _WORD_COPIES, _PAIR_COPIES, _PHRASE_COPIES = 3, 3, 2
-"""Copies in a row from which on a word, two words, or three and more words count as a
-repetition."""
+"""Least copies in a row of one word, two words, and longer phrases that are a repetition."""
 COPIED_WORDS, COPIED_SHARE = 3, 0.8
-"""A copied sentence has at least this many ordinary words, and this share of them is in the other
-text."""
+"""Least ordinary words of a copied sentence, and the least share of them in the other text."""
 
 
 def may_repeat(tokens: Sequence[Hashable]) -> bool:
-    """Returns False where no sequence of these tokens or words occurs twice in a row."""
+    """Returns False if no sequence of tokens occurs twice in a row."""
     return len(set(pairwise(tokens))) < len(tokens) - 1
 
 
 def repeats(source: str, target: str) -> bool:
-    """Returns whether the target says the same words several times in a row, and the source does
-    not."""
+    """Returns whether the target repeats words more often in a row than the source."""
     found = _repetition(WORD.findall(target.casefold()))
     return found > 0 and _repetition(WORD.findall(source.casefold())) < found
 
 
 def _repetition(words: Sequence[str]) -> int:
-    """Returns the largest number of copies of a word or phrase in a row; 0 if they are too few for
-    a repetition."""
+    """Returns the largest number of copies in a row of a word or phrase, or 0 if these are too few."""
     most = 0
     for period, start, length in (
         repeated_blocks(words, LONGEST_PERIOD) if may_repeat(words) else ()
@@ -61,8 +56,8 @@ def _repetition(words: Sequence[str]) -> int:
 
 @kept(64)
 def ordinary_words(text: str) -> Sequence[str]:
-    """Returns the words of a text that are written in small letters, or in a script without
-    capitals. Quotations and the parts that every translation repeats are left out."""
+    """Returns the words of a text in small letters or in a script without capitals, without those in
+    quotations and in parts that a translation keeps."""
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     found = _LETTERS.findall(blanked(text, [*quoted, *kept_spans(text)]))
     return [
@@ -71,10 +66,10 @@ def ordinary_words(text: str) -> Sequence[str]:
 
 
 def is_copied(source: str, target: str) -> bool:
-    """Returns whether most ordinary words of a source occur in its translation, and the reverse.
-    Sentences with few such words are not copied. Languages that share words need a further test."""
+    """Returns whether most ordinary words of a source occur in its translation, and the reverse. The
+    caller must check the language, as languages share words."""
     words = set(source.split())
-    if 2 * len(words.intersection(target.split())) < len(words):  # much faster
+    if 2 * len(words.intersection(target.split())) < len(words):  # fast
         return False
     read, written = ordinary_words(source), ordinary_words(target)
     return (
@@ -84,8 +79,8 @@ def is_copied(source: str, target: str) -> bool:
 
 
 def ends_early(source: str, target: str, language: str) -> bool:
-    """Returns whether a sentence with a full stop or another mark at its end has a translation
-    without any, or with one after which a sentence goes on."""
+    """Returns whether the translation of a sentence with a mark at its end has none there, or one
+    after which a sentence goes on."""
     last, end = source.rstrip("\"'»”’)] \n")[-1:], target.rstrip()[-1:]
     if not last or last not in _ENDS or primary_subtag(language) in _UNPUNCTUATED:
         return False

@@ -1,8 +1,8 @@
-"""What the vocabulary of a model cannot write.
+"""Finds the characters that the vocabulary of a model cannot write.
 
-A run of grapheme clusters (UAX #29) is a code if the model's tokenizer spells it in bytes, has no
-piece for it, or gives back another one than its compatibility form (NFKC). A mark belongs to its
-letter, and a letter to its word.
+A run of grapheme clusters (UAX #29) becomes a code if the tokenizer spells it in bytes, has no
+piece for it, or returns something else than its compatibility form (NFKC). Marks belong to their
+letter, and letters to their word.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LONGEST_PART = 100
 
 
 def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[str], str]) -> Tagged:
-    """Returns a sentence with a code for each run that the vocabulary cannot write; spaces do not
-    end one. A run with a letter or between two words stands for a word. `readable` is what the
-    model reads of a text."""
+    """Returns a sentence with a code for each run, spaces included, that the vocabulary cannot write.
+    A run with a letter or between two words stands for a word. `readable` normalises a text as the
+    model reads it."""
     text = tagged.text
     plain = blanked(text, [code[:2] for code in tagged.codes])
     runs = [_widened(plain, run) for run in _runs(plain, tokenizer, readable)]
@@ -39,7 +39,7 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
 
 
 def may_lack(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> bool:
-    """Returns False, fast, where `with_unwritable` finds nothing outside ASCII."""
+    """Returns False, fast, if `with_unwritable` finds nothing outside ASCII."""
     return not text.isascii() and not all(
         character.isascii() or _writes(tokenizer, readable(character)) for character in set(text)
     )
@@ -64,9 +64,9 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
 
 
 def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
-    """Returns a run with the word around it. A sign beside a word is alone, house†; in any other
-    token it is a part of a code, 5°C, €20, p<0.05, R&D, and between short operands one with these,
-    a && b."""
+    """Returns a run with the word around it. A sign next to a word stays alone (house†). In any other
+    token the whole token is the run (5°C, €20, p<0.05, R&D), and between short operands these
+    belong to it (a && b)."""
     start, end = run
     if any(map(_in_word, text[start:end])):
         return grown(text, start, end, _in_word, start - LONGEST_PART)
@@ -92,8 +92,7 @@ def _in_word(character: str) -> bool:
 
 
 def _is_apart(word: str) -> bool:
-    """Returns whether a sign beside a word is no part of it; short ones are units, capitals short
-    forms."""
+    """Returns whether a sign next to a word is no part of it, unlike in units and abbreviations."""
     return (
         len(word) > 2
         and not word.isupper()
@@ -102,8 +101,8 @@ def _is_apart(word: str) -> bool:
 
 
 def core_end(text: str, start: int, end: int) -> int:
-    """Returns the end of a token without the punctuation after it; brackets and quotes that it
-    opens belong to it."""
+    """Returns the end of a token without the punctuation after it. A bracket or quote that the token
+    opens belongs to it."""
     while end > start and (sign := text[end - 1]) in CLOSING:
         opening = PARTNERS.get(sign, "")
         opened = text.count(opening, start, end - 1) if opening else 0
@@ -148,8 +147,8 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
 
 @kept(100_000)
 def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
-    """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter
-    without marks: Öl and Noël are words, although a vocabulary lacks Ö and ë."""
+    """Returns whether a vocabulary writes a cluster, its compatibility form, or its small letter
+    without marks. Öl and Noël are words even if a vocabulary lacks Ö and ë."""
     if not cluster or cluster.isspace():
         return True
     letter = normalize("NFD", cluster)[0].lower()

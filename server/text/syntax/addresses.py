@@ -1,6 +1,6 @@
-"""Scans URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles,
-hashtags, files; options of commands (GNU Coding Standards 4.8); elements and calls of programs;
-numbers of things; and emoticons."""
+"""Scans URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles, hashtags
+and files; options of commands (GNU Coding Standards 4.8); expressions of programs; numbers of notes
+and things; emoticons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REST = re.compile(
     r"(?:[^\s<>()\[\]{}‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]"
     r"|\([^\s<>()]*\)|\[[^\s<>\[\]]*\]|\{[^\s{}]*\})+(?<![.,;:!?\"'’…])"
 )
-"""Brackets have their partners. Scripts without spaces would go on after an address."""
+"""Brackets are balanced. Scripts without spaces end an address."""
 _SEGMENT = (
     rf"(?:(?:[\w{MARKS}.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{{2}}))+|\[\w+\]|\{{[\w.]+\}}|:\w+|<[\w-]+>)"
 )
@@ -29,7 +29,7 @@ hashtag = by_pattern(
     "hashtag",
     flags=NO_FLAG,
 )
-"""A tag, a channel of IRC, or a room of Matrix: #name, #a-b, #a:b.org."""
+"""A tag, a channel of IRC or a room of Matrix: #name, #a-b, #a:b.org."""
 emoticon = by_pattern(
     r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])",
     "emoticon",
@@ -45,11 +45,11 @@ note = by_pattern(
     "point",
     NO_FLAG,
 )
-"""The number of a note at a word: house/15, children[15], twice.²"""
+"""The mark of a note at a word: house/15, children[15], twice.²"""
 option = by_pattern(
     r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]+(?<![.:!?]))?", "option"
 )
-"""An option in quotes or brackets. Others are compared with their command."""
+"""An option in quotes or brackets. `exact_tokens` finds others with their command."""
 unix_path = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'“”»])(?:(?:~|\.{1,2})/|(?<![€$£¥%] "
     r")/)"
@@ -82,14 +82,14 @@ expression = around(
     rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*)|\w+(?=\({_LITERAL}))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
     "expression",
 )
-"""What a program has with a name before a bracket: a[i][j], Map<K, V>, os.rename(old, new)."""
+"""A name with brackets: a[i][j], Map<K, V>, os.rename(old, new)."""
 numbered = around(
     r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)|(?<![\w.,-])\d[\d.' ]{0,12},",
     r"\d[\d.' ]*,(?:--?|–)(?![\w-])|\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)",
     "number",
     "number",
 )
-"""A number and its short form, which is no word: No. 5, art. 14.2, n.º 3; amounts: 5,-."""
+"""A number with an abbreviation (No. 5, art. 14.2, n.º 3), and an amount (5,-)."""
 
 
 def uri(source: Source, at: int) -> Match | None:

@@ -1,4 +1,4 @@
-"""Makes codes of the matches of the scanners."""
+"""Turns the matches of scanners into codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from server.text.syntax.match import Match, Opened, Role
 from server.text.tagged import ESCAPES, Code, Tagged, Word
 
 _GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}| & ")
-"""Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}, {0} & {1}."""
+"""Signs that join placeholders to one word: %d-%d, {0}/{1}, {0} & {1}."""
 _LETTER = re.compile(r"[^\W_]")
 _VARIABLE, _UNIT = re.compile(r"[^\W\d][\w.-]*"), re.compile(r"[^\W\d_]{1,3}")
 _JOINED = re.compile(r"(?<!\w)(?:[#@$%]|\d[\d.,]*)$")
@@ -21,8 +21,8 @@ Item = tuple[Code, Match | None]
 
 
 class Codes:
-    """Codes of a text in order, each with the match that it is made of, or None for one that the
-    text had before."""
+    """The codes of a text in order, each with its match, or None for a code that the text had
+    before."""
 
     def __init__(self, tagged: Tagged, raw: Raw | None) -> None:
         escape = ESCAPES[tagged.escape]
@@ -33,8 +33,7 @@ class Codes:
         self.items: list[Item] = []
 
     def add(self, found: Sequence[Match]) -> None:
-        """Adds the codes of matches. One that contains whole pairs, also at its ends, has their
-        data too."""
+        """Adds the codes of matches. A match around whole pairs of the text includes their data."""
         old, starts = self._old, [code.start for code in self._old]
         partners = _partners(old)
         done = 0
@@ -83,8 +82,7 @@ class Codes:
             done = end
 
     def _data(self, start: int, end: int, inside: Sequence[Code]) -> str | None:
-        """Returns how a part of the text with these codes is written, or None if it is as its
-        syntax writes it."""
+        """Returns a part of the text with its codes as written, or None if that is its own syntax."""
         if not self._has_raw and all(code.data is None for code in inside):
             return None
         parts: list[str] = []
@@ -95,8 +93,8 @@ class Codes:
         return "".join((*parts, self._raw(start, end) if start < end else ""))
 
     def pair(self) -> None:
-        """Pairs what opens and closes, within or outside of the pairs that the text had. Without a
-        partner `<your-name>` is a word, `<b>` and `**` are points."""
+        """Pairs the starts and ends within the same pair of the text. Without a partner
+        `<your-name>` is a word, `<b>` and `**` stand between words."""
         items = self.items
         frames = [Opened[int]()]
         for number, (code, match) in enumerate(items):
@@ -119,7 +117,7 @@ class Codes:
         self.items = [item for item in map(self._alone, items) if item]
 
     def _alone(self, item: Item) -> Item | None:
-        """Returns a code without a partner as a word, or None if it belongs to the text: `*`,
+        """Returns an item, as a word if it lacks its partner, or None if it is text without it: `*`,
         `[sic]`, the `**` of `f**k`."""
         code, match = item
         if match is None or code.pair or match.role not in ("open", "close"):
@@ -135,13 +133,12 @@ class Codes:
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
     def words(self) -> list[Code]:
-        """Returns the codes. Words with no space, letter, bracket or quote between them are one, as
-        is a pair around them alone, `<1>{{count}}</1>`, or with its sign or amount around a
-        variable or unit, `#<i>tag</i>`."""
+        """Returns the codes. Words joined by signs are one code, as are a pair around words only
+        (`<1>{{count}}</1>`), and a pair around a variable or unit with the sign or amount before it
+        (`#<i>tag</i>`)."""
         done: list[Item] = []
         opened: dict[int, tuple[int, int, int, int]] = {}
-        """The number of the first code of each open pair, and how many were before it of what
-        follows."""
+        """For each open pair, the number of its first code, and the counts before it."""
         letters = words = others = 0
         for given in self.items:
             item, code = given, given[0]
@@ -178,8 +175,7 @@ class Codes:
         done.append(item)
 
     def _joined_before(self, done: Sequence[Item], end: Code) -> int:
-        """Returns how many characters before a pair are one word with it: the sign of a variable,
-        or the amount of a unit."""
+        """Returns the length of the sign of a variable, or of the amount of a unit, before a pair."""
         text, start = self._text, done[-1][0]
         low = done[-2][0].end if len(done) > 1 else 0
         found = _JOINED.search(text, max(low, start.start - 20), start.start)

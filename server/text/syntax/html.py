@@ -1,4 +1,4 @@
-"""Reads HTML as text with codes: tags, comments, scripts and broken markup are kept as written."""
+"""Reads HTML as text with codes. Tags, comments, scripts and broken markup are kept as written."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from server.text.syntax.match import Opened
 from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
-"""Elements whose language is often wrong."""
+"""Elements whose `lang` is ignored, as it is often wrong."""
 NO_WORDS = INLINE | POINTS | PICTURES | BREAKS | {"note"}
 PLACE = re.compile(r"(?<=[\w,;:]\s)(?=[\s.,;:!?)]|\Z)")
-"""Of an element that stands for a word: found in <x/>."""
+"""Position of an element that stands for a word: found in <x/>."""
 MENU = re.compile(r"</a\s*>(?:\s*\n\s*)?\Z", re.IGNORECASE)
 LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]*)", re.IGNORECASE)
 NOTE = re.compile(
@@ -43,11 +43,11 @@ RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)
 LONGEST_NAME = 100
 Reader = Callable[[str], Iterator[tuple[str, str]]]
 CODES_LIMIT = 200
-"""Most codes of a passage. A further one splits it, which bounds the time to place codes."""
+"""Most codes of a passage, which bound the time to place codes. A further one splits it."""
 
 
 def parse(document: str) -> Tagged:
-    """Returns a document as text with its markup as codes, and no others."""
+    """Returns a document as text with its markup as codes, without codes of plain text."""
     return Builder().build(list(markup_tokens(document))).tagged("html")
 
 
@@ -57,8 +57,8 @@ def scan(
     ignored: frozenset[str] = frozenset(),
     kept: tuple[str, ...] = (),
 ) -> Tagged:
-    """Returns a document as text with its markup as codes. Not translated are the elements
-    `ignored`, those within a text whose `lang` is not `source`, and the words of `kept`."""
+    """Returns a document as text with codes. Not translated are the elements `ignored`, those within a
+    text whose `lang` is not `source`, and the words of `kept`."""
     builder = Builder(primary_subtag(source) if source else "", ignored).build(
         list(markup_tokens(document))
     )
@@ -66,8 +66,8 @@ def scan(
 
 
 def pieces(raw: str) -> Iterator[tuple[str, str]]:
-    """Yields text as it is read and as it is written. A reference is one piece, without the letters
-    after it if it has no semicolon (WHATWG HTML, 13.2.5.73)."""
+    """Yields pieces of text as read and as written. A character reference is one piece. Without a
+    semicolon, letters after it may not belong to it (WHATWG HTML, 13.2.5.73)."""
     for part in REFERENCES.split(raw):
         if part[:1] != "&":
             yield part, part
@@ -84,8 +84,7 @@ def pieces(raw: str) -> Iterator[tuple[str, str]]:
 
 
 class Builder:
-    """Collects the text and the codes of a document: of HTML (`build`), or of what a caller
-    adds."""
+    """Collects the text and the codes of a document, from HTML (`build`) or call by call."""
 
     def __init__(
         self, source: str = "", ignored: frozenset[str] = frozenset(), read: Reader = pieces
@@ -124,7 +123,6 @@ class Builder:
         return "".join((*written, text[start:end]))
 
     def text(self, text: str, raw: str) -> None:
-        """Adds text that is written as `raw`."""
         self._texts.append(text)
         start = self._length
         self._length += len(text)
@@ -151,7 +149,7 @@ class Builder:
         self.code(raw, kind=kind)
 
     def end(self, raw: str, kind: str, key: object, splits: bool = False) -> None:
-        """Adds the end of the last pair with this key; pairs that began in it have no end."""
+        """Adds the end of the last pair with this key. Pairs that began within it have no end."""
         if (number := self._open.close(key)) is None:
             self.code(raw, splits=splits, kind=kind)
             return
@@ -165,7 +163,6 @@ class Builder:
         self._inline += 1
 
     def build(self, parts: Sequence[str | Tag]) -> Builder:
-        """Adds the tokens of HTML."""
         place = 0
         while place < len(parts):
             part = parts[place]
@@ -207,7 +204,7 @@ class Builder:
         return self._inline >= CODES_LIMIT
 
     def _is_whole(self, tag: Tag) -> bool:
-        """Returns whether an element is one code: it is not translated, or moves as a whole."""
+        """Returns whether an element is one code with its content."""
         if tag.name in ATOMS or tag.name in self._ignored:
             return True
         if len(tag.raw) == len(tag.name) + 2:
@@ -226,7 +223,6 @@ class Builder:
         self.whole(raw, name)
 
     def whole(self, raw: str, name: str) -> None:
-        """Adds an element that moves whole."""
         text = " ".join(html.unescape(TAGS.sub("", RUBY_TEXT.sub("", raw))).split())
         is_word = name not in PICTURES and 0 < len(text) <= LONGEST_NAME
         self.code(raw, kind=name, equiv=text if is_word else "", word="name" if is_word else "")
@@ -249,7 +245,7 @@ def _element_end(parts: Sequence[str | Tag], start: int) -> int:
 
 def _note(parts: Sequence[str | Tag], start: int) -> int:
     """Returns the number of the part after a raised note mark, which may be a link or in one, or 0.
-    The 2 of H<sub>2</sub>O belongs to a word."""
+    The 2 of H<sub>2</sub>O is no note mark."""
     within = parts[start : start + NOTE_PARTS]
     within = within[: _element_end(within, 0)]
     first, last, after = within[0], within[-1], parts[start + len(within) : start + len(within) + 1]

@@ -46,7 +46,6 @@ autolink = by_pattern(
 
 
 def fence(source: Source, at: int) -> Match | None:
-    """Returns a fenced code block."""
     end = source.computed(_fences).get(at, 0)
     return Match(at, end, "break", "fence") if end else None
 
@@ -75,7 +74,6 @@ def emphasis(source: Source, at: int) -> Match | None:
 
 
 def link(source: Source, at: int) -> Match | None:
-    """Returns the start or the end of a link or an image."""
     opened = source.computed(_links)
     bracket = at + (source.text[at] == "!")
     if bracket in opened:

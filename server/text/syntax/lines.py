@@ -1,5 +1,5 @@
-"""Finds the lines and parts of lines that are no text: dumps of bytes (xxd, hexdump -C), timings of
-cues (WebVTT, SubRip, ASS), definitions and badges of Markdown, keys (gettext, properties, .strings,
+"""Finds the parts of lines that are not text: dumps of bytes (xxd, hexdump -C), timings of cues
+(WebVTT, SubRip, ASS), definitions and badges of Markdown, keys (gettext, properties, .strings,
 YAML, JSON, INI, vCard), fields of tables (RFC 4180), and statements of SQL (ISO 9075-2)."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RECORD = re.compile(
 _EDGE = re.compile(r"^[ \t\[{]*\"|\"[,;|\t:] ?\"?|[,;|\t:]\"|\"[\]}),;\s]*$", re.MULTILINE)
 _LABEL = r"[A-ZÀ-Þ][a-zß-ÿ’'-]+"
 _LABELS = re.compile(rf"^{_LABEL}(?: ?/ ?{_LABEL}){{1,9}}$", re.MULTILINE)
-"""Yes/No."""
+"""Labels without spaces: Yes/No."""
 _GROUPED = r"\((?:[^()\n]|\([^()\n]*\)){0,500}+\)"
 _TERM = rf"(?:'[^'\n]*+'|[\w*$?%@\"`](?:[\w.*$:?%@\"`]*[\w*?\"`])?|{_GROUPED})"
 _STATEMENT = re.compile(
@@ -63,7 +63,7 @@ _STATEMENT = re.compile(
 
 
 def matches(text: str) -> Iterator[Match]:
-    """Yields what the lines of a text have that is none. Numbers alone are no dump."""
+    """Yields the parts of lines that are not text. Numbers alone are no dump."""
     may_state = "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text
     if text[:1].isupper() and text[1:4].islower() and not may_state and not _SIGN.search(text):
         return
@@ -109,8 +109,8 @@ def matches(text: str) -> Iterator[Match]:
 
 
 def _cells(text: str) -> Iterator[Match]:
-    """Yields the separators and quotes of a table whose rows have equally many; one in each of two
-    rows is not enough."""
+    """Yields the separators and quotes of a table, whose rows have the same number of separators. Two
+    rows have at least two each."""
     for cell in _CELLS:
         rows, quotes = [list[int]()], list[int]()
         for found in cell.finditer(text.rstrip()):
@@ -125,7 +125,7 @@ def _cells(text: str) -> Iterator[Match]:
 
 
 def sequences(text: str) -> Iterator[Match]:
-    """Yields bytes within words, de ad 00 ff."""
+    """Yields dumps of bytes within a sentence: de ad 00 ff."""
     for found in _BYTES.finditer(text):
         groups = {*found[0].split()}
         if (

@@ -1,7 +1,7 @@
-"""Splits HTML and XML into tokens (WHATWG HTML, 13.2.5; XML 1.0, fifth edition), and finds tags,
-comments and references to characters in plain text. Names of tags may be numbers (`<1>...</1>`),
-and have a value (`<color=#ff0000>`).
+"""Splits HTML and XML into tokens (WHATWG HTML, 13.2.5; XML 1.0, fifth edition), and scans tags,
+comments and character references in plain text.
 
+The name of a tag may be a number (`<1>...</1>`), and have a value (`<color=#ff0000>`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ INLINE = frozenset(
     "span strike strong "
     "sub sup time tt u v".split()
 )
-"""Elements around words of a sentence, `v` in WebVTT; so are those with a number as their name
-(`<0>...</0>`)."""
+"""Elements around words of a sentence; `v` in WebVTT. Those named by a number (`<0>`) are inline
+too."""
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
-"""Elements within a sentence that are moved as a whole."""
+"""Elements within a sentence that are one code with their content."""
 POINTS = frozenset({"img", "wbr", ""})
-"""Markup within a sentence that has no end tag; "" stands for comments and declarations."""
+"""Markup within a sentence without an end tag; "" is that of comments and declarations."""
 NO_TRANSLATE = re.compile(
     r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']?no|able\s*=\s*[\"']false)\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
     re.IGNORECASE,
@@ -38,23 +38,23 @@ VOID = frozenset("area base br col embed hr img input link meta param source tra
 NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))(>?)")
 XML_TAG = re.compile(r"<(/?)([^\W\d][\w:.-]*)(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*?(>)")
 SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
-"""Comments, and in XML sections and processing instructions."""
+"""Starts and ends of comments, and in XML of CDATA sections and processing instructions."""
 DOCTYPE = "<!DOCTYPE"
 _HIDDEN = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
 DECLARATION = re.compile(
     rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>", re.DOTALL
 )
-"""A document type declaration, whose quotes and inner subset may hold a ">"."""
+"""A document type declaration. Its quotes and inner subset may contain ">"."""
 QUOTE_OR_END = re.compile(r"[\"'>]|\{[{%]|<%")
 CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>", "<?": "?>"}
-"""Ends of the expressions of templates, which may hold a ">"."""
+"""Ends of the expressions of templates, which may contain ">"."""
 BROKEN_TAGS = 100
 """Tags with unbalanced quotes after which quotes are ignored."""
 
 
 class Tag(NamedTuple):
-    """One piece of markup as written. `name` is in lower case and "" for comments and
-    declarations."""
+    """One piece of markup as written. `name` is in lower case, "" for comments and declarations. A
+    piece with an `equiv` is a word."""
 
     raw: str
     name: str = ""
@@ -73,8 +73,8 @@ class Tag(NamedTuple):
 
 
 def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
-    """Yields text and markup, which joined are the input, in linear time. In XML what has no end is
-    text, as is a tag with a "<" in it; names are as written."""
+    """Yields text and markup, which joined are the input, in linear time. In XML, names are as written,
+    and markup without an end or with a "<" within it is text."""
     position, broken = 0, 0
     missing: set[str] = set()
     while (start := text.find("<", position)) >= 0:
@@ -113,8 +113,8 @@ def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
 
 
 def _section_end(text: str, start: int, xml: bool, missing: set[str]) -> int:
-    """Returns the end of the comment, declaration, instruction or section at a "<"; 0 where none
-    begins, -1 without an end. `missing` are those of XML that have none."""
+    """Returns the end of the comment, declaration, instruction or section at a "<", 0 if none begins
+    there, -1 without an end. `missing` collects those of XML without an end."""
     for opening, closing in SECTIONS if xml else SECTIONS[:1]:
         if text.startswith(opening, start) and opening not in missing:
             if (end := text.find(closing, start + len(opening))) >= 0 or not xml:
@@ -152,7 +152,7 @@ BLOCK = frozenset(
 FLAGS = frozenset(
     "async autofocus autoplay checked controls defer disabled open readonly required selected".split()
 )
-"""Attributes without a value; `<your name>` is no tag."""
+"""Attributes without a value. Others make text of a tag: `<your name>`."""
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
 TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
 TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
@@ -164,8 +164,8 @@ _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re
 
 
 def reference(source: Source, at: int) -> Match | None:
-    """Returns the reference to a character at a "&", or the tag that is written so (&lt;b&gt;). An
-    apostrophe is a letter."""
+    """Returns the character reference at a "&", or the escaped tag (&lt;b&gt;). A reference to an
+    apostrophe is text."""
     if found := _ESCAPED_TAG.match(source.text, at):
         return Match(at, found.end(), "close" if found[1] else "open", "tag", found[2].lower())
     found = REFERENCES.match(source.text, at)
@@ -174,8 +174,7 @@ def reference(source: Source, at: int) -> Match | None:
 
 
 def tag(source: Source, at: int) -> Match | None:
-    """Returns the tag or comment of a plain text at a "<", or the element that it begins if this is
-    not translated."""
+    """Returns the tag or comment at a "<", or the whole element if it is not translated."""
     text = source.text
     if text.startswith("<!--", at):
         end = source.find("-->", at + 4)
@@ -206,14 +205,13 @@ def tag(source: Source, at: int) -> Match | None:
 
 
 def _texts(text: str) -> set[str]:
-    """Returns the names of equal elements beside each other, `</item><item>`, which hold texts of
-    their own."""
+    """Returns the names of elements that follow each other (`</item><item>`), so separate texts."""
     return {*_BESIDE.findall(text.lower())} - INLINE
 
 
 def _is_tag(found: re.Match[str], raw: str) -> bool:
-    """Returns whether what looks like a tag is one, and not a comparison or a placeholder: `a<b and
-    c>d`, `<your name>`."""
+    """Returns whether a match is a tag, and not a comparison or a placeholder: `a<b and c>d`, `<your
+    name>`."""
     attributes = VALUES.sub("", raw[found.end(2) : -1].rstrip("/"))
     parts = re.sub(r"\s*=\s*", "=", attributes).split()
     is_tag = (

@@ -1,7 +1,7 @@
-"""What a scanner finds, and the text that scanners share.
+"""Matches of scanners, and the text that scanners share.
 
-A scanner returns the match at a sign of its syntax, which may begin before it (an e-mail address),
-but not before the end of the last accepted match."""
+A scanner returns the match at a sign of its syntax. The match may begin before the sign (an e-mail
+address), but not before the end of the last accepted match."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ MARKS = (
 )
 """Marks of letters, which `\\w` does not match."""
 LATIN = "A-Za-z\u00c0-\u024f"
-"""Letters with which a name of programs goes on."""
+"""Letters of names in programs."""
 Role = Literal["word", "number", "point", "open", "close", "break", "message", "apostrophe"]
 
 
 class Match(NamedTuple):
-    """A part of a text that every translation contains once and unchanged. Roles: "word" and
-    "number" stand for a word, a "point" between words. "open" and "close" surround words; partners
-    have the same `name`. A "break" separates sentences. The `flows` of a "message" are translated
-    on their own. An "apostrophe" is doubled or has a backslash (it''s)."""
+    """A part of a text that every translation contains once and unchanged.
+
+    Roles: "word" and "number" stand for a word, a "point" is between words. "open" and "close"
+    surround words, and partners have the same `name`. A "break" separates sentences. The `flows` of
+    a "message" are translated on their own. An "apostrophe" is doubled or has a backslash (it''s).
+    """
 
     start: int
     end: int
@@ -39,7 +41,7 @@ class Match(NamedTuple):
 
 
 class Source:
-    """A text that is scanned, and where its delimiters are."""
+    """A text that is scanned."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -49,7 +51,7 @@ class Source:
         self._computed: dict[object, object] = {}
 
     def find(self, part: str, start: int) -> int:
-        """Returns the first place of a part at or after a position, or -1."""
+        """Returns the first position of a part at or after `start`, or -1."""
         since, place = self._found.get(part, (start + 1, 0))
         if since > start or (0 <= place < start):
             since, place = start, self.text.find(part, start)
@@ -57,15 +59,15 @@ class Source:
         return place
 
     def computed(self, function: Callable[[str], T]) -> T:
-        """Returns a function of the whole text, which is called once."""
+        """Returns the result of a function of the whole text, which is called once."""
         if function not in self._computed:
             self._computed[function] = function(self.text)
         return cast(T, self._computed[function])
 
 
 class Opened(Generic[T]):
-    """What is open, with a value each. An end belongs to the last start of its name; those after
-    that have none."""
+    """Open elements with a value each. An end closes the last start of its name, and drops the starts
+    after that."""
 
     def __init__(self) -> None:
         self._opened: list[tuple[object, T]] = []
@@ -76,7 +78,7 @@ class Opened(Generic[T]):
         self._names[name] = self._names.get(name, 0) + 1
 
     def close(self, name: object) -> T | None:
-        """Returns the value of the start of an end, or None."""
+        """Returns the value of the start with this name, or None."""
         while self._names.get(name):
             other, value = self._opened.pop()
             self._names[other] -= 1
@@ -91,7 +93,7 @@ Scanner = Callable[[Source, int], Match | None]
 def by_pattern(
     pattern: str, kind: str, role: Role = "word", flags: re.RegexFlag = re.IGNORECASE
 ) -> Scanner:
-    """Returns the scanner of a regular expression, which begins at its sign."""
+    """Returns a scanner that matches a regular expression at its sign."""
     match = re.compile(pattern, flags).match
 
     def scan(source: Source, at: int) -> Match | None:
@@ -102,8 +104,7 @@ def by_pattern(
 
 
 def around(before: str, pattern: str, kind: str, role: Role = "word") -> Scanner:
-    """Returns the scanner of one that begins up to 100 characters before its sign, with
-    `before`."""
+    """Returns a scanner whose match begins up to 100 characters before its sign, with `before`."""
     start, match = re.compile(rf"(?:{before})$"), re.compile(pattern).match
 
     def scan(source: Source, at: int) -> Match | None:

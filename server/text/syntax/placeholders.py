@@ -110,7 +110,6 @@ _PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![., ]?\d|[-–]?\w| ?(?:[mb]il|tri|th
 
 
 def parameter(source: Source, at: int) -> Match | None:
-    """Returns a numbered parameter: $1."""
     found = _PARAMETER.match(source.text, at)
     return (
         Match(at, found.end(), "word", "parameter")
@@ -263,7 +262,6 @@ control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "control", "point")
 
 
 def direction(source: Source, at: int) -> Match | None:
-    """Returns a bidirectional control."""
     sign = source.text[at]
     role: Role = "open" if sign in BIDI_OPENING else "close" if sign in BIDI_CLOSING else "point"
     return Match(at, at + 1, role, "direction", "isolate" if sign >= "\u2066" else "embedding")

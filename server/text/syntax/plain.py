@@ -1,5 +1,4 @@
-"""Plain text with its codes: one table of the scanners that are tried at each sign, and how their
-matches become codes."""
+"""Scans plain text: the table of scanners, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     **dict.fromkeys(placeholders.BIDI, (placeholders.direction,)),
     **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
-"""The scanners that are tried at a sign, in order."""
+"""The scanners of each sign, in the order in which they are tried."""
 _ICON = (lightweight.icon,)
 _RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦«‹›»·•{lightweight.ICONS}{placeholders.BIDI}=_>\]{addresses.RAISED_DIGITS}"
 _SIGN = re.compile(
@@ -111,14 +110,13 @@ NUMBER_SIGN = "#"
 
 
 def codes(text: str, kept: tuple[str, ...] = ()) -> tuple[Code, ...]:
-    """Returns what every translation of a text contains unchanged, in order. The words of `kept`
-    are further ones."""
+    """Returns the codes of a text: the parts that every translation keeps, and the words of `kept`."""
     return scan(Tagged(text), kept).codes
 
 
 def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> Tagged:
-    """Returns a text with the codes of plain text, and the words of `kept`, beside those that it
-    has. `raw` returns a part of the text as its document has it."""
+    """Returns a text with its own codes, those of plain text, and the words of `kept`. `raw` returns a
+    part of the text as written in its document."""
     text = tagged.text
     if not kept and not _SIGN.search(text) and not any(lines.matches(text)):
         return tagged
@@ -137,8 +135,8 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
 
 
 def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:
-    """Yields a match; of a message whose arms have codes, what is around the arms, which separates
-    sentences."""
+    """Yields a match. A message whose arms contain codes becomes the codes of its arms and breaks
+    between these."""
     start_of = attrgetter("start")
     codes = tagged.codes
     first = bisect_right(codes, message.start, key=start_of)
@@ -167,8 +165,8 @@ def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[M
 def lex(
     text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None = None
 ) -> Iterator[Match]:
-    """Yields the matches in a part of a text, and the words of `kept`: the leftmost, and of those
-    at one sign the first scanner's."""
+    """Yields the matches in a part of a text, and the words of `kept`, without overlaps: the leftmost
+    ones, and at one sign that of the first scanner."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
     found: list[tuple[int, Match | None]] = [
@@ -207,7 +205,7 @@ def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
 
 @kept(64)
 def kept_pattern(kept: tuple[str, ...]) -> regex.Pattern[str]:
-    """Returns a pattern that finds the terms as whole words, longer ones first."""
+    """Returns a pattern that matches the terms as whole words, longer ones first."""
     terms = {term.strip() for term in kept} - {""}
     pattern = r"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w))" if terms else "(?!)"
     return regex.compile(pattern, ignore_unused=True, cache_pattern=False, terms=terms)

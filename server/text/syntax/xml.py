@@ -1,8 +1,7 @@
-"""Reads XML as text with codes.
+"""Reads XML as text with codes. XML may be a fragment, and not well-formed.
 
-An element beside words of its parent formats words; elements with nothing between them hold whole
-texts, and so separate sentences. A name that is used in both ways counts as what it is more often.
-XML may be a fragment, and not well-formed.
+An element next to words of its parent formats words. Elements with nothing between them contain
+whole texts, so they separate sentences. An element name used in both ways is what it is more often.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What elements mean, by their small names: those `ignored` are not translated, those
-    `splitting` end a sentence, those `non_splitting` never do. With `outline`, elements that hold
-    whole texts also end one."""
+    """How elements are read, by their names in small letters: `ignored` ones are not translated,
+    `splitting` ones end a sentence, `non_splitting` ones never do. With `outline`, elements with
+    whole texts end a sentence too."""
 
     ignored: frozenset[str] = frozenset()
     splitting: frozenset[str] = frozenset()
@@ -51,9 +50,9 @@ class Rules:
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without
-    content, `whole` for one not translated, or `other`. The `partner` of a tag is the other
-    tag of its element. One that `splits` separates sentences."""
+    """A piece of XML as written. Its `kind` is text, start, end, cdata, doctype, `empty` (an element
+    without content), `whole` (an element that is not translated), or other. The `partner` of a tag
+    is the other tag of its element. A token that `splits` separates sentences."""
 
     kind: str
     raw: str
@@ -68,7 +67,7 @@ class Token:
 
 
 def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
-    """Returns a document as text with its markup as codes. The words of `kept` are codes too."""
+    """Returns a document as text with codes. The words of `kept` are not translated."""
     parts = list(_without_ignored(tokens(document), rules))
     mark_outline(parts, rules)
     builder = _Builder(
@@ -122,7 +121,7 @@ def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
 @dataclass(slots=True)
 class _Element:
     """The element of a start tag, or the document. It has `words` or `signs` of its own, and `full`
-    children that hold words. Beside a `phrase` or an ancestor are words."""
+    children with words. An element is a `phrase` if it or an ancestor is next to words."""
 
     tag: Token
     parent: _Element = field(default=None, repr=False)  # type: ignore[assignment]  # of all but the document
@@ -144,8 +143,8 @@ class _Element:
 
 
 def mark_outline(tokens: Sequence[Token], rules: Rules) -> None:
-    """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, those of
-    the outline, and elements around one that splits."""
+    """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, of the
+    outline, and of elements around a splitting one."""
     for token in tokens:
         name, breaks = (
             token.name.lower(),
@@ -183,7 +182,7 @@ def mark_outline(tokens: Sequence[Token], rules: Rules) -> None:
 def _detect(elements: Sequence[_Element], rules: Rules) -> None:
     votes: Counter[str] = Counter()
     alone: set[str] = set()
-    """Names of elements that are the only one with words in their parent."""
+    """Names of elements without siblings that have words."""
     for element in elements:
         element.phrase = element.parent.phrase or element.parent.words
     candidates = [
@@ -211,14 +210,13 @@ def _detect(elements: Sequence[_Element], rules: Rules) -> None:
 
 
 class _Builder(Builder):
-    """Collects the text and the codes of a document, whose own `entities` are no characters."""
+    """Collects the text and the codes of XML. References to its own `entities` are codes."""
 
     def __init__(self, entities: Sequence[str]) -> None:
         super().__init__()
         self._entities = frozenset(entities)
 
     def add(self, token: Token) -> None:
-        """Adds a token."""
         if token.kind == "text":
             for number, part in enumerate(REFERENCE.split(token.raw)):
                 if number % 2 and not self._is_character(part):
