@@ -1,8 +1,9 @@
-"""The texts of a file, the function that writes the translated file, and the folder of a document
-in progress."""
+"""A document as its texts and the function that writes the translated file, and the folder of a
+document in progress."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,15 +24,22 @@ if TYPE_CHECKING:  # its module imports numpy, which the process that reads docu
 UNIT_CHARACTERS = 2_000
 """Neighbouring texts of a document are joined up to this length if the format allows it."""
 DEPTH_LIMIT = 100
-"""Largest number of collections within each other in files of messages."""
+"""Deepest nesting of collections in files of messages."""
 NO_MEMORY = "The file needs more memory than this server has for one file; split it."
 SAMPLE_CHARACTERS = 2_000
 """Number of characters for the detection of the language."""
+ACCESS_KEY = re.compile(
+    r"(?<![\w&_])(?:&&?|_)[^\W\d_](?!\w{1,7};)|(?<=[^\W\d_])&[a-z](?!\w{1,7};)|(?<=\b[A-Z])_[a-z]|(?<=\b[A-Z][a-z])_[a-z]"
+)
+"""The mark of an access key before a letter: `&Save`, `&&Save`, `_Save`, `E_xit`."""
+LEADING_KEY = re.compile(r"(?<![\w&_])&&?[^\W\d_](?!\w{1,7};)")
+"""The mark at the beginning of a word, for files that do not only have labels."""
+LONGEST_LABEL = 60
 
 
 class Document(NamedTuple):
-    """The texts of a file in order, as the translator reads them. `write` takes a translation of
-    each and returns the new file."""
+    """The texts of a file in order, as the translator reads them. `write` returns the translated
+    file, given the translation of each text."""
 
     texts: tuple[str, ...]
     format: Format
@@ -39,7 +47,7 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A text of a file from `start` to `end`, and the function that writes its translation
+    """A text of a file from `start` to `end`. `write` returns its translation as it is written
     there."""
 
     start: int
@@ -55,8 +63,8 @@ def in_place(
     format: Format,
     others: Sequence[tuple[int, int, str]] = (),
 ) -> Document:
-    """Returns a file in which only what is translated changes, and `others`: edits that the target
-    language needs."""
+    """Returns a file of which only the translated places change, and `others`: edits for the target
+    language."""
 
     def write(translations: Sequence[str]) -> bytes:
         edits = [
@@ -69,9 +77,36 @@ def in_place(
     return Document(tuple([place.text for place in places]), format, write)
 
 
+def label(text: str, mark: re.Pattern[str] = LEADING_KEY) -> tuple[str, Callable[[str], str]]:
+    """Returns a label of a program without the mark of its access key (`&Save` -> `Save`), and the
+    function that adds the mark to its translation: before the same letter, first at the beginning
+    of a word, else before the first letter."""
+    marks = mark.findall(text) if len(text) <= LONGEST_LABEL else []
+    if len(marks) != 1:
+        return text, str
+    [marked] = marks
+    letter, own = re.escape(marked[-1]), text.replace(marked, marked[-1], 1)
+
+    def written(new: str) -> str:
+        matches = (
+            re.search(pattern, new, re.IGNORECASE)
+            for pattern in (rf"\b{letter}", letter, r"\w", "")
+        )
+        start = next(filter(None, matches)).start()
+        return text if new == own else new[:start] + marked[:-1] + new[start:]
+
+    return own, written
+
+
+def labelled(start: int, end: int, text: str, quoted: Callable[[str], str]) -> Place:
+    """Returns the place of a label, which `quoted` writes."""
+    own, written = label(text)
+    return Place(start, end, own, lambda new: quoted(written(new)))
+
+
 class Workspace:
-    """The files of one document in progress: the upload, its texts, their translations, and the
-    translated file. A document that waits needs no memory."""
+    """The files of a document in progress: the upload, its texts, their translations, and the
+    translated file. A waiting document takes no memory."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -98,7 +133,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def join_pieces(pieces: Iterable[str]) -> list[str]:
-    """Joins neighbouring pieces up to UNIT_CHARACTERS. The result contains all pieces in order."""
+    """Joins neighbouring pieces up to UNIT_CHARACTERS."""
     units: list[str] = []
     for piece in pieces:
         if units and len(units[-1]) + len(piece) <= UNIT_CHARACTERS:
@@ -109,7 +144,7 @@ def join_pieces(pieces: Iterable[str]) -> list[str]:
 
 
 def check_depth(collections: Sequence[object]) -> None:
-    """Raises InvalidRequest for more collections within each other than DEPTH_LIMIT."""
+    """Raises InvalidRequest for more than DEPTH_LIMIT open collections."""
     if len(collections) > DEPTH_LIMIT:
         raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
 
@@ -120,7 +155,7 @@ def has_words(text: str) -> bool:
 
 
 def tagged_of(text: str, format: Format) -> Tagged:
-    """Returns a text of a document with its codes, and no others."""
+    """Returns a text of a document with its codes."""
     return parse(text) if format == "html" else decoded(text) if format == "coded" else Tagged(text)
 
 
@@ -128,6 +163,7 @@ def sample(document: Document) -> str:
     """Returns text from the beginning of a document, without markup."""
     words = ""
     for text in document.texts:
-        if len(words) <= SAMPLE_CHARACTERS:
-            words += tagged_of(text[: 2 * SAMPLE_CHARACTERS], document.format).text + "\n"
+        if len(words) > SAMPLE_CHARACTERS:
+            break
+        words += tagged_of(text[: 2 * SAMPLE_CHARACTERS], document.format).text + "\n"
     return words

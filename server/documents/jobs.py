@@ -1,8 +1,5 @@
-"""Translations of files in the background: a job is started, its state is polled, its result is
-fetched once.
-
-A job stays on the server that accepted it; its record in the store says if that server has stopped.
-"""
+"""Translates files in the background: a job is started, its state is polled, its result is fetched
+once. A job stays on the server that accepted it; every server can read its state in the store."""
 
 from __future__ import annotations
 
@@ -25,21 +22,19 @@ from server.translation.types import TranslationRequest
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 15.0
-"""A server that has not been in touch with Redis for this time has stopped."""
+"""A server without a heartbeat for this time has stopped."""
 FAILED = "The file could not be translated."
 STOPPED = "The server that translated this file has stopped; send it again."
 ID = re.compile("[0-9A-F]{32}")
-
-
 Record = dict[str, Any]
-"""The state of one job: its `id`, the `digest` (SHA-256) of its key, the `server` that works on it,
-the `characters` of its texts, its `state`, and the `problem` of a failure, or the `token` of the
-translated file and a `warning` on it."""
+"""The state of a job: its `id`, the `digest` (SHA-256) of its key, its `server`, the number of
+`characters`, its `state`, and the `problem` of a failure, or the `token` of the translated file and
+a `warning`."""
 
 
 class FileJobs:
-    """The jobs of one server. `records` keeps their states for `seconds` after a change. Places of
-    documents limit their number. All methods raise StateUnreachable."""
+    """The jobs of one server. `records` keeps their states for `seconds` after a change. The
+    admission of documents limits their number. All methods raise StateUnreachable."""
 
     def __init__(self, documents: DocumentTranslator, records: Store, seconds: float) -> None:
         self._documents = documents
@@ -49,9 +44,9 @@ class FileJobs:
         self._working: dict[str, tuple[Record, asyncio.Task[None]]] = {}
 
     async def beat(self) -> None:
-        """Says that this server is running, for HEARTBEAT_SECONDS, if it has jobs."""
+        """Stores the heartbeat of this server if it has jobs."""
         if self._working:
-            await self._say_running()
+            await self._store_heartbeat()
 
     async def start(
         self, document: ReceivedDocument, request: TranslationRequest
@@ -64,9 +59,9 @@ class FileJobs:
             "digest": digest(key),
             "server": self._server,
             "state": "translating",
+            "characters": document.characters,
         }
-        record["characters"] = document.characters
-        await self._say_running()
+        await self._store_heartbeat()
         await self._records.put(*self._stored(record))
         task = asyncio.create_task(self._translate(record, document, request))
         self._working[id] = (record, task)
@@ -78,8 +73,7 @@ class FileJobs:
         return id, key
 
     async def find(self, id: str, key: str) -> Record:
-        """Returns the state of a job. Raises NotFound if there is no such job or the key is not the
-        job's key."""
+        """Returns the state of a job. Raises NotFound for an unknown id or another key."""
         record = await self._find(id)
         if record is None or not secrets.compare_digest(record["digest"], digest(key)):
             raise NotFound("Document not found.")
@@ -87,15 +81,11 @@ class FileJobs:
             return record
         # It ended after the record was read, or its server has stopped.
         record = await self._find(id) or record
-        return (
-            record | {"state": "error", "problem": STOPPED}
-            if record["state"] == "translating"
-            else record
-        )
+        return stopped(record) if record["state"] == "translating" else record
 
     async def take(self, job: Record) -> StoredFile:
-        """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone
-        but the first caller, and ExpiredTranslation if the file is no longer kept."""
+        """Returns the file of a job that is done, and removes the job. Raises NotFound after the
+        first call, and ExpiredTranslation if the file is no longer kept."""
         store = self._documents.store
         # before the job is removed: a failure here loses nothing
         file = await store.find(job["token"])
@@ -106,7 +96,7 @@ class FileJobs:
         return file._replace(once=True)
 
     async def close(self) -> None:
-        """Stops all work of this server, and says so in the records of its jobs."""
+        """Stops the jobs of this server and stores that they have stopped."""
         working = list(self._working.values())
         for _, task in working:
             task.cancel()
@@ -114,9 +104,7 @@ class FileJobs:
         for record, task in working:
             if task.cancelled():
                 with contextlib.suppress(StateUnreachable):  # its heartbeat ends
-                    await self._records.put(
-                        *self._stored(record | {"state": "error", "problem": STOPPED})
-                    )
+                    await self._records.put(*self._stored(stopped(record)))
 
     async def _find(self, id: str) -> Record | None:
         data = await self._records.find("jobs", id) if ID.fullmatch(id) else None
@@ -125,7 +113,7 @@ class FileJobs:
     def _stored(self, record: Record) -> tuple[str, str, bytes, float]:
         return "jobs", record["id"], orjson.dumps(record), self._seconds
 
-    async def _say_running(self) -> None:
+    async def _store_heartbeat(self) -> None:
         await self._records.put("servers", self._server, b"", HEARTBEAT_SECONDS)
 
     async def _in_progress(self, record: Record) -> bool:
@@ -148,3 +136,8 @@ class FileJobs:
             log.exception("a file could not be translated")
             record |= {"state": "error", "problem": FAILED}
         await self._records.put_patiently(*self._stored(record))
+
+
+def stopped(record: Record) -> Record:
+    """Returns the state of a job whose server has stopped."""
+    return record | {"state": "error", "problem": STOPPED}

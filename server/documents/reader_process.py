@@ -1,5 +1,5 @@
-"""The process that parses and writes documents, so that their memory is given back. A line of
-standard input is a task in JSON, which names a `Workspace`, and one of the output its result."""
+"""A process that reads and writes documents within limits. Each line of standard input is a task in
+JSON, and each line of standard output its result."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ from server.text.segmentation import cut_text
 from server.text.tagged import Tagged
 
 DATA_BYTES = 256_000_000
-"""Limit on the memory of the process."""
 FILE_BYTES = 400_000_000
-"""Limit on a file that the process writes."""
+"""Limits on the memory of the process, and on a file that it writes."""
 PIECE_CHARACTERS = 10_000
-"""Longest piece of a text that is translated at once, unless it is a passage of HTML with markup in
-it."""
+"""Longest piece of a text that is translated at once, unless it is a passage with codes in it."""
 PASSAGE_CHARACTERS = 50_000
-"""Limit on such a passage: a request that fills the queue keeps other documents out of it."""
+"""Longest passage with codes: a larger request would fill the queue."""
 
 
 def main() -> None:
@@ -62,12 +60,9 @@ def main() -> None:
 def perform(
     action: str, folder: str, name: str, target: str, characters: int, output: str = ""
 ) -> dict[str, Any]:
-    """Performs one task and returns its result, or its error with the name of the class and the
-    message.
-
-    "read" writes the texts of the upload, "write" writes the translated file. A failure that is not
-    the document's fault has the key `trace`, without text of it.
-    """
+    """Performs one task and returns its result, or an error with its class and message: "read"
+    writes the texts of the upload, "write" the translated file. An internal error has a `trace`
+    without text of the document."""
     workspace = Workspace(folder)
     try:
         document = read_document(name, workspace.upload.read_bytes(), target, output)
@@ -105,8 +100,7 @@ def perform(
 
 
 def cut_pieces(document: Document, text: str) -> list[str]:
-    """Returns a text of the document, and a long one in pieces, each of which is translated
-    alone."""
+    """Returns a text of the document, or the pieces of a long text, which are translated alone."""
     if len(text) <= PIECE_CHARACTERS:
         return [text]
     pieces: list[str] = []
@@ -121,8 +115,8 @@ def cut_pieces(document: Document, text: str) -> list[str]:
 
 
 def read_document(name: str, content: bytes, target: str, output: str = "") -> Document:
-    """Reads a file, in the format that its name says, for a translation into `target` that is
-    written as `output`, or as usual. Raises InvalidRequest."""
+    """Reads a file in the format of its name for a translation into the language `target`, in the
+    format `output`. Raises InvalidRequest."""
     format = format_of(name, output)
     read: Callable[[bytes, str], Document] = getattr(
         import_module(f"server.documents.formats.{format.reader}"), format.function

@@ -1,12 +1,14 @@
-"""Translates documents: reads a file, translates its texts in batches with low priority, and writes
-the new file."""
+"""Translates documents: reads a file, translates its texts in batches of low priority, and writes
+the translated file."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
@@ -26,8 +28,8 @@ from server.work_threads import FairSlots
 log = logging.getLogger(__name__)
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 64
-"""Limits of one request to the translator: enough to fill a batch, and small enough that other
-requests are served between two batches."""
+"""Limits of one request to the translator. It fills a batch of the engine, and lets other requests
+in between."""
 FILES_PER_JOB = 16
 """Documents in progress for each batch that is translated at the same time."""
 NAME_CHARACTERS = 100
@@ -35,12 +37,11 @@ NAME_CHARACTERS = 100
 UNCHANGED = "No text of the file was translated."
 NO_FORMALITY = "The model knows no forms of address of this language: 'formality' has no effect."
 SLOWEST_RETRY = 10
-"""Longest time in seconds between two attempts to translate a batch while the server is
-overloaded."""
+"""Longest wait in seconds between two attempts to translate a batch."""
 PROCESSES = 3
-"""Each may have `server.documents.reader_process.DATA_BYTES` of memory; they start on demand."""
+"""Processes that read documents, started on demand."""
 CALLER_PROCESSES = 2
-"""Processes of one caller: its slow files leave one for the others."""
+"""Most processes of one caller: one is left for others."""
 READER_SECONDS = 60.0
 """Longest time to read or to write a document."""
 
@@ -54,8 +55,8 @@ class Readers:
         self._slots = FairSlots(PROCESSES, CALLER_PROCESSES)
 
     async def run(self, task: dict[str, Any], caller: str, order: int) -> dict[str, Any]:
-        """Returns the result of a task. Callers take turns, and the task with the lowest `order` of
-        a caller is first. Raises PayloadTooLarge if it needs too much time or memory."""
+        """Returns the result of a task. Callers take turns; of one caller the lowest `order` is
+        first. Raises PayloadTooLarge if the task needs too much time or memory."""
         async with self._slots.hold(caller, order):
             process = self._free.pop()  # the one that was used last, so that the others end
             try:
@@ -75,17 +76,16 @@ class Readers:
 
 
 class TranslatedDocument(NamedTuple):
-    """A translated file: its `token` in the store, and a `warning` in one sentence, if there is
-    one."""
+    """A translated file: its `token` in the store, and a `warning` in one sentence or ""."""
 
     token: str
     warning: str = ""
 
 
 class ReceivedDocument(NamedTuple):
-    """A document whose texts have been read. `name` is that of the translated file, `format` that
-    of its texts, `characters` their number without markup, `sample` text from its beginning, and
-    `order` the number of the document."""
+    """A document in progress. `name` is that of the translated file, `order` the number of the
+    document. Once its texts have been read, `format` is theirs, `characters` their number without
+    markup, and `sample` text from the beginning."""
 
     workspace: Workspace
     permit: Permit
@@ -94,15 +94,14 @@ class ReceivedDocument(NamedTuple):
     name: str
     target: str
     file_format: FileFormat
-    format: Format
-    characters: int
-    sample: str
+    format: Format = "text"
+    characters: int = 0
+    sample: str = ""
 
 
 class DocumentTranslator:
-    """Translates files, each with at most `characters`. `jobs` batches are translated at the same
-    time, and at most FILES_PER_JOB times as many documents are in progress. `admission` counts
-    their bytes."""
+    """Translates files of at most `characters` each, `jobs` batches at the same time. `admission`
+    limits the bytes in progress."""
 
     def __init__(
         self,
@@ -122,7 +121,8 @@ class DocumentTranslator:
         self._numbers = count()
 
     def cost(self, size: int) -> float:
-        """Returns the units that a document of `size` bytes holds in the admission."""
+        """Returns the units that a document of `size` bytes holds in the admission, which has room
+        for FILES_PER_JOB documents a job."""
         return max(size, self.admission.lease.translations / self._limit)
 
     async def receive(
@@ -135,30 +135,28 @@ class DocumentTranslator:
         key: int | None = None,
     ) -> ReceivedDocument:
         """Keeps an upload on disk and reads its texts. The document holds its permit until `close`
-        is called. `output` is the format of the translated file, if it is not the usual one; `key`
-        is that of the request.
+        is called. `output` is the format of the translated file ("": the default); `key` is that of
+        the request.
 
         Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
         """
         format = format_of(name, output)
         language = self._translator.catalog.target(target)
-        permit = self.admission.admit(self.cost(len(content)), caller=caller, key=key)
-        workspace: Workspace | None = None
-        try:
-            workspace = await asyncio.to_thread(self.store.new_workspace, content)
-            order = next(self._numbers)
-            answer = await self.run("read", workspace, format, language, caller, order)
-        except BaseException:
-            permit.release()
-            if workspace is not None:
-                workspace.remove()
-            raise
         name = translated_name(name, language, format.written_as)
-        return ReceivedDocument(workspace, permit, caller, order, name, language, format, **answer)
+        with ExitStack() as failed:
+            permit = self.admission.admit(self.cost(len(content)), caller=caller, key=key)
+            failed.callback(permit.release)
+            workspace = await asyncio.to_thread(self.store.new_workspace, content)
+            failed.callback(workspace.remove)
+            order = next(self._numbers)
+            upload = ReceivedDocument(workspace, permit, caller, order, name, language, format)
+            document = upload._replace(**await self.run("read", upload))
+            failed.pop_all()
+        return document
 
     def close(self, document: ReceivedDocument) -> None:
-        """Deletes the files of a document in progress and gives its room back."""
+        """Deletes the files of a document in progress and releases its permit."""
         document.workspace.remove()
         document.permit.release()
 
@@ -176,8 +174,7 @@ class DocumentTranslator:
         Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and
         not if `patient`. Unless `copy`, a document in the target language is an InvalidRequest.
         """
-        may_wait, changed = patient, False
-        workspace, caller = document.workspace, document.caller
+        may_wait, changed, workspace = patient, False, document.workspace
         async with asyncio.timeout_at(request.deadline):
             source = await self._source(document, request)
             if not copy and source.lower() == document.target.lower():
@@ -186,7 +183,7 @@ class DocumentTranslator:
                 batch = dataclasses.replace(
                     request, texts=texts, source=source, format=document.format, remember=False
                 )
-                async with self._turns.hold(caller, document.order):
+                async with self._turns.hold(document.caller, document.order):
                     translated = await self._translate_batch(batch, patient)
                 patient = True
                 changed = changed or translated != list(texts)
@@ -194,40 +191,30 @@ class DocumentTranslator:
                     add_lines(workspace.translations, translated)
                 if progress is not None:
                     progress(sum([len(tagged_of(text, document.format).text) for text in texts]))
-            await self.run(
-                "write", workspace, document.file_format, document.target, caller, document.order
-            )
+            await self.run("write", document)
         token = await self.store.keep(
-            workspace, document.name, document.file_format.media_type, caller, may_wait
+            workspace, document.name, document.file_format.media_type, document.caller, may_wait
         )
         document.permit.release(succeeded=True)
+        if not changed:
+            return TranslatedDocument(token, UNCHANGED)
         ignored = request.formality and not self._translator.catalog.knows_formality(
             document.target
         )
-        return TranslatedDocument(
-            token, UNCHANGED if not changed else NO_FORMALITY if ignored else ""
-        )
+        return TranslatedDocument(token, NO_FORMALITY if ignored else "")
 
-    async def run(
-        self,
-        action: str,
-        workspace: Workspace,
-        format: FileFormat,
-        target: str,
-        caller: str,
-        order: int,
-    ) -> dict[str, Any]:
+    async def run(self, action: str, document: ReceivedDocument) -> dict[str, Any]:
         """Returns the result of a task of `server.documents.reader_process.perform`. Raises the
         errors of the document and of `Readers.run`."""
         task = {
             "action": action,
-            "folder": str(workspace.folder),
-            "name": "a" + format.suffix,
-            "output": format.written_as,
-            "target": target,
+            "folder": str(document.workspace.folder),
+            "name": "a" + document.file_format.suffix,
+            "output": document.file_format.written_as,
+            "target": document.target,
             "characters": self.characters,
         }
-        answer = await self.readers.run(task, caller, order)
+        answer = await self.readers.run(task, document.caller, document.order)
         if trace := answer.get("trace"):
             log.error("a file could not be translated", extra={"trace": trace})
         if name := answer.get("error"):
@@ -236,8 +223,8 @@ class DocumentTranslator:
         return answer
 
     async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
-        """Returns the source language, detected once for the whole file. The target is no hint: a
-        file may be in it."""
+        """Returns the source language, detected once for the whole file. The target is no hint,
+        because a file may already be in it."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
         detect, sample = self._translator.detector.detect, document.sample
@@ -245,8 +232,8 @@ class DocumentTranslator:
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:
-        """Translates one batch. If the server is overloaded, waits if `patient`, and raises
-        Overloaded otherwise."""
+        """Translates one batch. While the server is overloaded, waits if `patient`, else raises
+        Overloaded."""
         while True:
             try:
                 return [
@@ -276,11 +263,7 @@ def translated_name(name: str, target: str, written_as: str = "") -> str:
     """Returns the name of the translated file: book.epub -> book.de.epub. Folders in the name are
     dropped."""
     plain = PurePosixPath(PureWindowsPath(name).name).name
-    plain = "".join(
-        character
-        for character in plain
-        if character.isprintable() and character not in '"/\\:<>|?*'
-    )
+    plain = re.sub(r'["/\\:<>|?*]', "", "".join(filter(str.isprintable, plain)))
     stem, dot, suffix = plain.rpartition(".")
     suffix = written_as.removeprefix(".") or suffix
     return f"{stem[:NAME_CHARACTERS] or 'translated'}.{target}{dot}{suffix}"

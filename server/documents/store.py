@@ -1,5 +1,5 @@
-"""Keeps the files of documents: those in progress on disk, and translated ones until they are
-fetched or expire. With `--state redis://` every server can send a translated file."""
+"""Keeps the files of documents in progress on disk, and translated files until they are fetched or
+expire. With `--state redis://` every server can send a translated file."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from server.store.interface import Store
 log = logging.getLogger(__name__)
 NAME = "files"
 TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
-"""When a file was kept, in seconds since the epoch, and 192 random bits."""
+"""The time in seconds since the epoch, and 192 random bits."""
 IN_REDIS = 5_000_000
 """Bytes of the largest upload whose translation is kept in Redis."""
 RESULT_FACTOR = 4
-"""Most bytes of a translated file in Redis, in those of the largest upload: other scripts need more
-a letter."""
+"""A translated file in Redis has at most this factor times IN_REDIS bytes: some scripts need more
+bytes a letter."""
 TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 
 
 class Entry(NamedTuple):
-    """A file until its expiry, in seconds on the monotonic clock."""
+    """A file that is kept until a time on the monotonic clock."""
 
     until: float
     size: int
@@ -55,8 +55,8 @@ class Entry(NamedTuple):
 
 
 class StoredFile(NamedTuple):
-    """A translated file. `name` is the file name for the download, and `content` the path of the
-    file, or its bytes. If `once`, a file with a path is deleted when it has been sent."""
+    """A translated file. `name` is the file name for the download, `content` its path or its bytes.
+    If `once`, a file with a path is deleted when it has been sent."""
 
     name: str
     media_type: str
@@ -65,14 +65,13 @@ class StoredFile(NamedTuple):
 
 
 class FileStore:
-    """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server
-    has translated: beyond that, the oldest file of the caller with the most bytes is deleted.
-    Belongs to one event loop.
+    """Keeps each translated file for `seconds`. Beyond `limit` bytes of files of this server, the
+    oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
 
-    A file has a record with its name and media type as a line of JSON. In Redis its content
-    follows, or is in the `shared` folder if it is too large; without Redis it is in the `common`
-    folder of several processes, or in one of this server, which `close` deletes. All methods raise
-    StateUnreachable.
+    The record of a file is its name and media type as a line of JSON. In Redis its content follows;
+    a file over IN_REDIS is in the `shared` folder. Without Redis the content is in the `common`
+    folder of several processes, or in a folder of this server, which `close` deletes. All methods
+    raise StateUnreachable.
     """
 
     def __init__(
@@ -94,9 +93,8 @@ class FileStore:
         return self._folder if self._alone else self._shared
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be
-        written to disk, PayloadTooLarge if a file of this size cannot be kept, and StateUnreachable
-        while it could not be shared."""
+        """Returns a new folder with an upload. Raises Unavailable if it cannot be written, and
+        PayloadTooLarge if a file of this size cannot be kept."""
         if not self._alone and self._shared is None and (size := len(upload)) > IN_REDIS:
             raise PayloadTooLarge(
                 f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this "
@@ -121,10 +119,19 @@ class FileStore:
         cannot be reached. Raises Unavailable."""
         token = f"{int(time.time()):08x}{secrets.token_urlsafe(24)}"
         with disk_errors():
-            size = workspace.result.stat().st_size
-            in_folder = self._results is not None and (self._alone or size > IN_REDIS)
-            content = await self._moved(workspace.result, size, token if in_folder else "")
-        record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
+            result, content = workspace.result, b""
+            size = result.stat().st_size
+            folder = self._results if self._alone or size > IN_REDIS else None
+            if folder is not None:
+                oldest = time.time() - self._seconds
+                await asyncio.to_thread(keep_copy, result, folder / token, oldest)
+            elif size > RESULT_FACTOR * IN_REDIS:
+                raise PayloadTooLarge(
+                    "The translated file is too large to be shared by the servers; split the file."
+                )
+            else:
+                content = await asyncio.to_thread(result.read_bytes)
+        record = orjson.dumps((name, media_type, folder is not None)) + b"\n" + content
         put = self._records.put_patiently if patient else self._records.put
         await put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
         self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
@@ -162,8 +169,8 @@ class FileStore:
         await self._records.remove(NAME, token)
 
     async def prune(self) -> None:
-        """Deletes the files of this server that have expired, and those beyond the bytes; one file
-        always stays."""
+        """Deletes the files of this server that have expired or are beyond the limit, but for one
+        file."""
         now = monotonic()
         for token in [token for token, entry in self._entries.items() if entry.until <= now]:
             await self._drop(token)
@@ -185,20 +192,6 @@ class FileStore:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    async def _moved(self, result: Path, size: int, token: str) -> bytes:
-        """Puts a file into the folder of translated files under a token, or returns its content if
-        there is none."""
-        if token and self._results is not None:
-            await asyncio.to_thread(
-                keep_copy, result, self._results / token, time.time() - self._seconds
-            )
-            return b""
-        if size > RESULT_FACTOR * IN_REDIS:
-            raise PayloadTooLarge(
-                "The translated file is too large to be shared by the servers; split the file."
-            )
-        return await asyncio.to_thread(result.read_bytes)
-
     async def _drop(self, token: str) -> None:
         self._entries.pop(token, None)
         with disk_errors():
@@ -208,7 +201,7 @@ class FileStore:
             await self._records.remove(NAME, token)
 
     def _missing(self, token: str) -> NoReturn:
-        """Raises ExpiredTranslation for a token that was issued, and NotFound for another text."""
+        """Raises ExpiredTranslation for a token that was issued, else NotFound."""
         match = TOKEN.fullmatch(token)
         if match is None or int(match[1], 16) > time.time():
             raise NotFound("There is no such file.")
@@ -229,8 +222,8 @@ def disk_errors() -> Iterator[None]:
 
 
 def keep_copy(source: Path, target: Path, before: float) -> None:
-    """Copies a file; the copy has its name only when it is complete. Deletes the files of its
-    folder that were kept before a time: a server that was killed has left its own."""
+    """Copies a file; the copy gets its name when it is complete. Deletes the files in the folder of
+    `target` that are older than the time `before`: a server that was killed leaves its files."""
     with atomic_write(target) as part:
         part.touch(0o600)
         shutil.copyfile(source, part)
@@ -242,7 +235,7 @@ def keep_copy(source: Path, target: Path, before: float) -> None:
 def open_store(
     settings: Settings, records: Store, common: Path | None = None, processes: int = 1
 ) -> FileStore:
-    """Returns the store of translated files of one of so many processes. Raises SettingsError for a
+    """Returns the store of translated files of one of `processes`. Raises SettingsError for a
     shared folder that cannot be used."""
     folder = settings.file_folder
     alone = not records.shared or common is not None

@@ -1,5 +1,4 @@
-"""Reads zip archives within limits that protect against archives which unpack to an excessive
-size."""
+"""Reads zip archives within limits on what they unpack to."""
 
 from __future__ import annotations
 
@@ -13,21 +12,19 @@ from server.errors import InvalidRequest, PayloadTooLarge
 
 ENTRIES_LIMIT = 10_000
 UNPACKED_BYTES = 200_000_000
-"""Limit on the unpacked size of all entries together. They are unpacked one at a time."""
-PART_BYTES = 20_000_000
-"""Limit on an entry that is parsed as XML. The tree takes about ten times as much memory."""
-PARTS_BYTES = 40_000_000
-"""Limit on all entries that are parsed."""
+"""Limit on the unpacked size of all entries. They are unpacked one at a time."""
+PART_BYTES, PARTS_BYTES = 20_000_000, 40_000_000
+"""Limits on an entry, and on all entries, that are parsed as XML."""
 ELEMENT_BYTES = 330
-"""Memory of an element while its file is written, measured with paragraphs of one word."""
+"""Memory of an element while its file is written."""
 TREE_BYTES = 150_000_000
-"""Limit on the estimated memory of all trees."""
+"""Limit on the estimated memory of all XML trees."""
 COPIED_BYTES = 1 << 20
 """Number of bytes that are copied at once."""
 RATIO_LIMIT = 300
-"""Limit on the ratio of unpacked to packed size. Real documents stay below 50."""
+"""Limit on the ratio of unpacked to packed size, which is below 50 in real documents."""
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""The first bytes of files of Office 97, and of encrypted files of later versions."""
+"""The first bytes of files of Office 97 and of encrypted files."""
 NO_ARCHIVE = "The file is damaged, or its name does not say what it is"
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
@@ -51,7 +48,7 @@ class Archive:
         """The entries by name, in order."""
         self._compared = {compared(name): name for name in self.names}
         self._read: set[str] = set()
-        self._size, self._memory = 0, 0  # of the parts that were read; the memory is estimated
+        self._size, self._memory = 0, 0  # of the parts that were read
         unpacked = sum(entry.file_size for entry in self._entries)
         if (
             len(self._entries) > ENTRIES_LIMIT
@@ -98,16 +95,13 @@ class Archive:
         return data
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
-        """Returns the archive with some entries replaced. Order, names and compression of all
-        entries are kept."""
+        """Returns the archive with some entries replaced, in the same order and compression."""
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
             for entry in self._entries:
                 content = parts.get(entry.filename)
-                # The compression method of each entry is kept: the first entry of an EPUB must be
-                # uncompressed.
                 header = zipfile.ZipInfo(entry.filename, entry.date_time)
-                header.compress_type = entry.compress_type
+                header.compress_type = entry.compress_type  # the first one of an EPUB is not packed
                 header.external_attr = entry.external_attr
                 with made.open(header, "w") as packed:
                     if content is None:
@@ -117,7 +111,7 @@ class Archive:
         return target.getvalue()
 
     def _copy(self, entry: zipfile.ZipInfo, target: IO[bytes] | None) -> None:
-        """Unpacks an entry in pieces. Without a target it is only checked."""
+        """Unpacks an entry in pieces, or only checks it without a target."""
         try:
             with self._zip.open(entry) as unpacked:  # zipfile reads no more than the declared size
                 while piece := unpacked.read(COPIED_BYTES):
@@ -128,6 +122,5 @@ class Archive:
 
 
 def compared(name: str) -> str:
-    """Returns a name as Office compares it: without a slash before it, and whatever its letters'
-    case."""
+    """Returns a name as Office compares it: without its first slash, in lower case."""
     return name.replace("\\", "/").lstrip("/").lower()

@@ -1,4 +1,4 @@
-"""The glossaries of all callers: bounds, ownership, and the index of terms for a translation."""
+"""Stores glossaries with their owners and bounds, and makes the index of terms of a translation."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ EVERYONE = ""
 _TABLE = "glossaries"
 """Table of glossaries without their entries, by id."""
 _ENTRIES_TABLE = "glossaries:entries"
-"""Table of the entries of dictionaries, by "id source target"."""
+"""Table of the entries of dictionaries, by `entries_id`."""
 _RECORD = TypeAdapter(Glossary)
 _INDEXES = 16
-"""Indexes of terms that are kept in memory."""
+"""Most indexes of terms in memory."""
 _ATTEMPTS = 10
-"""Attempts to change glossaries while others change them."""
+"""Attempts to change glossaries that others change too."""
 NO_DICTIONARY = "No dictionary found for language pair."
 Pair = tuple[str, str]
 Change = Callable[[Glossary], Glossary | None]
@@ -44,18 +44,16 @@ Change = Callable[[Glossary], Glossary | None]
 
 
 class Glossaries:
-    """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE.
-
-    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for
-    any other id, and StateUnreachable where the store cannot be used.
-    """
+    """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE. A
+    caller uses its own glossaries and those of everyone, and changes its own. All methods raise
+    NotFound for other ids, and StateUnreachable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._indexes: OrderedDict[tuple[object, ...], TermIndex] = OrderedDict()
 
     async def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
-        """Raises InvalidRequest or PayloadTooLarge beyond a bound."""
+        """Creates a glossary. Raises InvalidRequest or PayloadTooLarge beyond a bound."""
         new = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
         if len({(dictionary.source, dictionary.target) for dictionary in dictionaries}) < len(
             dictionaries
@@ -74,7 +72,7 @@ class Glossaries:
         return await self.of(owner, EVERYONE)
 
     async def of(self, *owners: str) -> list[Glossary]:
-        """Returns the glossaries of some owners, or of all of them, oldest first."""
+        """Returns the glossaries of these owners, or of all without any, oldest first."""
         glossaries = map(_RECORD.validate_json, (await self._store.read_all(_TABLE)).values())
         selected = [glossary for glossary in glossaries if not owners or glossary.owner in owners]
         return sorted(selected, key=lambda glossary: (glossary.created, glossary.id))
@@ -106,8 +104,7 @@ class Glossaries:
     async def put(
         self, owner: str, id: str, dictionary: Dictionary, merge: bool = False
     ) -> Glossary:
-        """Replaces the dictionary of a language pair; with `merge` its entries are added to those
-        that it has."""
+        """Replaces the dictionary of a language pair, or adds the entries to it (`merge`)."""
         return await self._change(owner, id, dictionaries=[dictionary], merge=merge)
 
     async def remove(self, owner: str, id: str, source: str, target: str) -> None:
@@ -132,10 +129,9 @@ class Glossaries:
         target: str,
         run: Callable[..., Awaitable[TermIndex]],
     ) -> TermIndex:
-        """Returns the terms of some glossaries for a language pair. Where several have a term, the
-        first one counts. `run` calls a function with further arguments beside the event loop; the
-        first argument is the number of entries. Raises NotFound, or InvalidRequest if one has no
-        such dictionary."""
+        """Returns the terms of glossaries for a language pair, of which the first with a term has
+        precedence. `run(entries, function, *arguments)` runs a function beside the event loop.
+        Raises NotFound, or InvalidRequest if a glossary has no such dictionary."""
         pair = (base_language(source), base_language(target))
         glossaries = [await self.find(owner, id) for id in ids]
         infos = [glossary.info(*pair) for glossary in glossaries]
@@ -175,8 +171,7 @@ class Glossaries:
         new: Glossary | None = None,
     ) -> Glossary:
         """Stores a changed glossary of the owner, or the `new` one, with these dictionaries, and
-        returns it. With `merge` entries are added to those of the pair. It is repeated if a
-        glossary has changed meanwhile. Raises NotFound or Forbidden."""
+        returns it. Repeated if a glossary has changed meanwhile. Raises NotFound or Forbidden."""
         if new is None and (await self.find(owner, id)).owner != owner:
             raise Forbidden(
                 "This glossary belongs to everyone; the operator of the server changes it."
@@ -202,8 +197,7 @@ class Glossaries:
         raise Overloaded("The glossaries are being changed by others; try again later.", 1)
 
     async def _merged(self, id: str, dictionary: Dictionary) -> Dictionary:
-        """Returns a dictionary with the entries that are stored for its pair and that it does not
-        have."""
+        """Returns a dictionary with the stored entries of its pair added."""
         stored = await self._dictionary(id, (dictionary.source, dictionary.target))
         return (
             replace(dictionary, entries={**stored.entries, **dictionary.entries})
@@ -215,8 +209,8 @@ class Glossaries:
 def with_dictionaries(
     glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]
 ) -> Glossary:
-    """Returns a glossary with more dictionaries, within its bounds and those of its owner, who has
-    the `others` too. Raises InvalidRequest or PayloadTooLarge."""
+    """Returns a glossary with these dictionaries. Raises InvalidRequest or PayloadTooLarge beyond
+    its bounds, or those of its owner together with the `others`."""
     infos = {(info.source, info.target): info for info in glossary.dictionaries}
     for dictionary in dictionaries:
         check_entries(dictionary.entries)
@@ -241,7 +235,7 @@ def with_dictionaries(
 def records(
     before: Glossary, after: Glossary | None, dictionaries: Sequence[Dictionary]
 ) -> dict[str, dict[str, bytes | None]]:
-    """Returns the records of a change. Dictionaries that the new state lacks are deleted."""
+    """Returns the records of a change, by table. Dictionaries missing in `after` are deleted."""
     id = before.id
     removed = {entries_id(id, info.source, info.target) for info in before.dictionaries}
     removed -= {

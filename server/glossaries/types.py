@@ -26,9 +26,8 @@ CHARACTERS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class DictionaryInfo:
-    """A dictionary without its entries. The languages are codes without region. With `exact` the
-    translations are kept as they are written; otherwise terms and translations may be inflected.
-    `characters` is the length of all terms."""
+    """A dictionary without its entries. The languages are codes without region. Terms and
+    translations may be inflected unless `exact`. `characters` is the length of all terms."""
 
     source: str
     target: str
@@ -41,7 +40,7 @@ class DictionaryInfo:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The terms of one language pair, and their translations. Raises InvalidRequest for two equal
+    """The terms of a language pair with their translations. Raises InvalidRequest for two equal
     languages."""
 
     source: str
@@ -54,7 +53,7 @@ class Dictionary:
             raise InvalidRequest("The two languages of a dictionary must be different.")
 
     def info(self) -> DictionaryInfo:
-        """Returns the description of new entries."""
+        """Returns the description, with a new revision."""
         characters = sum(
             [len(term) + len(translation) for term, translation in self.entries.items()]
         )
@@ -66,8 +65,8 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """A glossary without its entries. `owner` is the id of a key, or empty where the glossary
-    belongs to everyone. `created` is in seconds since the epoch."""
+    """A glossary without its entries. `owner` is the id of a key, or "" for everyone. `created` is
+    in seconds since the epoch."""
 
     id: str
     owner: str
@@ -84,14 +83,12 @@ class Glossary:
 
 
 def base_language(code: str) -> str:
-    """Returns a language code without region or script: a dictionary for `en` also serves
-    `en-GB`."""
+    """Returns a language code without region or script."""
     return primary_subtag(code.strip())
 
 
 def check_name(name: str) -> str:
-    """Returns the name without white space around it. Raises InvalidRequest if it is empty or too
-    long."""
+    """Returns the stripped name. Raises InvalidRequest if it is empty or too long."""
     if not (name := name.strip()):
         raise InvalidRequest("The name of a glossary must not be empty.")
     if len(name) > NAME_CHARACTERS:
@@ -102,8 +99,7 @@ def check_name(name: str) -> str:
 
 
 def check_entries(entries: Mapping[str, str]) -> None:
-    """Checks the bounds of the entries of one dictionary. Raises InvalidRequest or
-    PayloadTooLarge."""
+    """Raises InvalidRequest or PayloadTooLarge for entries beyond the bounds."""
     if not entries:
         raise InvalidRequest("A dictionary of a glossary must have at least one entry.")
     if len(entries) > ENTRIES:
@@ -125,9 +121,9 @@ MEDIA_TYPES: dict[EntriesFormat, str] = {"tsv": "text/tab-separated-values", "cs
 
 
 def read_entries(text: str, format: EntriesFormat = "tsv") -> dict[str, str]:
-    """Returns the entries of a file: one a line, term and translation separated by a tab, or in CSV
-    by a comma. CSV may have two further columns with the languages, which are ignored. Raises
-    InvalidRequest, which names the line."""
+    """Returns the entries of a file: a term and its translation a line, separated by a tab, or in
+    CSV by a comma. Two further columns of CSV, the languages, are ignored. Raises InvalidRequest
+    with the line."""
     text = text.removeprefix("\ufeff")
     entries: dict[str, str] = {}
     for number, row in _rows(text, format):

@@ -1,2 +1,1 @@
-"""Translates text: models and routes, segments of a text, sentences on the workers, markup in the
-result."""
+"""Translates texts: models and routes, segments, decoding, checks, the result cache."""

@@ -1,5 +1,4 @@
-"""Links the words of a translation to the words of its source, so that inline markup can follow its
-words."""
+"""Links the words of a translation to the words of its source."""
 
 from __future__ import annotations
 
@@ -13,13 +12,12 @@ from server.text.projection import Link
 from server.translation.catalog import Leg
 
 Attend = Callable[[Look], Awaitable[JobResult | None]]
-"""Returns what a look asks for of the pass over a translation and its source; None if the worker
-cannot compute it."""
+"""Returns the attention of a forced pass; None if the worker cannot compute it."""
 
 
 def compares_words(leg: Leg) -> bool:
-    """Returns whether the model can compare words of both languages: it translates in both
-    directions with one vocabulary, and does not name the language in the target."""
+    """Returns whether the model can compare words of both languages: it translates both directions
+    with one vocabulary and without a language tag in the target."""
     model = leg.model
     return (
         (leg.target, leg.source) in model.pairs
@@ -35,9 +33,9 @@ def pair_words(
     *,
     combined: bool = True,
 ) -> PairWords:
-    """Returns what the worker needs to link the words of a source and its target, whose tokens are
-    `ids`: by all evidence if it is `combined`, the model can compare words and reads both sides,
-    else by the attention and the spelling."""
+    """Returns the input of the worker for links between the words of both `sides`, encoded as
+    `ids`. If `combined`, and the model can compare the words and read both sides, the links use all
+    evidence, else attention and spelling."""
     real = [[word for word in side if not word.special] for side in sides]
     runs = [tuple([(word.pieces[0], word.pieces[-1] + 1) for word in side]) for side in real]
     texts = [[word.text for word in side] for side in real]
@@ -65,9 +63,8 @@ def linked_words(
 async def sentence_links(
     leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> list[Link]:
-    """Returns links between the text `read`, which the model read as `ids`, and the text of the
-    `tokens` it wrote, by what `attend` returns of the attention of the model; none if that is
-    None."""
+    """Returns the links between the text `read`, encoded as `ids`, and the text of `tokens`; none
+    if `attend` returns None."""
     source, target = leg.encode(read), leg.model.tokenizer.decode_pieces(tokens)
     sources = words(read, source.pieces, source.offsets)
     targets = words(target.text, target.pieces, target.offsets)

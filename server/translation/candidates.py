@@ -1,9 +1,7 @@
-"""The candidates of a sentence: what is decoded beside its first translation, and the choice among
-them.
+"""Further decodings of a sentence, and the choice among the candidates.
 
-A candidate with fewer faults is chosen; of two with as many, the later one if its score is above
-that of the one before it by its margin. Each of these functions returns the draft that it was
-given, or a better one.
+The candidate with fewer faults is chosen; with equal faults, the later one if its score exceeds the
+score of the earlier one by its margin.
 """
 
 from __future__ import annotations
@@ -26,30 +24,29 @@ from server.translation.context import Draft, Form, SentenceContext
 from server.translation.preparation import Segment, with_codes
 
 WEIGHT = 0.3
-"""The factor of the reverse score. Both scores are normalised by length."""
+"""Factor of the reverse score. Both scores are normalised by length."""
 MARGIN, MOST = 0.6, 4
-"""Only the first MOST hypotheses are compared, and of these those at most MARGIN below the best.
-Others hardly ever win."""
+"""Both directions are compared for at most MOST hypotheses, whose scores are at most MARGIN below
+the best."""
 WORDS, SENTENCE_WORDS = 5, 3
-"""The longest text that is read with a small first letter, and the longest that ends as a sentence.
-Longer ones gain nothing."""
+"""Most words of a text, and of one that ends as a sentence, that is also read with a small first
+letter."""
 UNSURE = -0.3
-"""A translation with a higher score is kept without a second reading."""
+"""A translation with a higher score is kept without reading the text with a small first letter."""
 GAIN, GAIN_OVER_COPY = 0.2, 0.1
-"""The margin of the second reading, and that over a first translation that copies the text."""
+"""The margin of this reading, and its margin over a translation that copies the text."""
 ADDRESS_BEAM, ADDRESS_MARGIN = 8, 0.5
-"""A hypothesis whose score is further below that of the best has the form of address, but says
-something else."""
+"""Beam width of the search for a form of address. A hypothesis with a lower score says something
+else."""
 MANY_NUMBERS = 3
-"""Numbers of a sentence that loses others if only one is masked."""
+"""If a sentence has more numbers, all of them are masked at once."""
 _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 """Letters that a vocabulary may lack although the language has them: a word such as Israël is
 translated."""
 
 
 class Candidate(NamedTuple):
-    """A draft with its faults, of those that its form may have, and its margin over the candidate
-    before it."""
+    """A draft with its number of faults, and its margin over the candidate before it."""
 
     draft: Draft
     faults: int = 0
@@ -57,7 +54,7 @@ class Candidate(NamedTuple):
 
 
 def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Candidate:
-    """Returns the candidate that is chosen. A score is that of the search with these options."""
+    """Returns the candidate that is chosen. `options` are those of the scores."""
     if before.faults != other.faults or before.draft.copied or other.draft.copied:
         return other if other.faults < before.faults else before
     return (
@@ -66,8 +63,7 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
 
 
 def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine[Any, Any, Draft]:
-    """Returns a translation of a form of the segment, whose hypotheses are reranked if the request
-    asks for it."""
+    """Returns a translation of a form of the segment, reranked if the request asks for it."""
     draft = context.decode(form, segment)
     return (
         _reranked(context, "reverse" if form == "beam" else form, draft)
@@ -79,14 +75,10 @@ def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine
 async def _reranked(
     context: SentenceContext, form: Form, decoding: Coroutine[Any, Any, Draft]
 ) -> Draft:
-    """Returns the draft with as many hypotheses as the request wants, in the order of both
-    directions (noisy channel). If there are several to choose from, their `score` is that of both,
-    and the timings count the slowest of their scores. How many are wanted does not change which is
-    the best.
-
-    A hypothesis that leaves out or invents something makes its source improbable: the model also
-    scores the source as its translation (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy
-    Channel Modeling")."""
+    """Returns the draft with the hypotheses of the request, ordered by the scores of both
+    directions: a hypothesis that leaves out or invents something makes its source improbable (Yee,
+    Dauphin and Auli 2019, "Simple and Effective Noisy Channel Modeling"). The best one does not
+    depend on the number of hypotheses."""
     draft = await decoding
     if draft.copied:
         return draft
@@ -105,8 +97,8 @@ async def _reranked(
 async def _in_both_directions(
     context: SentenceContext, form: Form, reverse: Leg, draft: Draft, near: int
 ) -> Draft:
-    """Returns the hypotheses in the order of both directions, but for the best, which is one of the
-    first `near`. If one of these is too long to be read they are as they were."""
+    """Returns the draft with its hypotheses in the order of both directions, the first of which is
+    one of the first `near`. Unchanged if one of these is too long for the reverse direction."""
     hypotheses, read = draft.answer.hypotheses, draft.segment.read
     model, options = reverse.model, context.request.options
     source = model.tokenizer.encode_target(read)
@@ -145,11 +137,8 @@ async def _in_both_directions(
 
 
 async def small(context: SentenceContext, draft: Draft) -> Draft:
-    """Reads a short text with a small first letter too.
-
-    Models are trained on sentences, where most words begin with a small letter. Alone and with a
-    capital, as in the menus of programs, they are rare: a model may copy `Next` and translate
-    `next`."""
+    """Returns the draft, or a better one of a short text with a small first letter: a model may
+    copy `Next` and translate `next`."""
     segment = draft.segment
     if (
         segment.read.count(" ") >= WORDS
@@ -163,8 +152,7 @@ async def small(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def may_begin_small(segment: Segment) -> bool:
-    """Returns whether a segment is short and only its first letter is a capital that may be
-    small."""
+    """Returns whether a segment is short and its only capital is the first letter."""
     read = segment.read
     longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
     if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
@@ -174,7 +162,7 @@ def may_begin_small(segment: Segment) -> bool:
 
 
 def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
-    """Returns a segment that may begin small, with a small first letter in what the model reads."""
+    """Returns the segment as the model reads it with a small first letter."""
     small = segment.read[0].lower() + segment.read[1:]
     return replace(
         segment,
@@ -185,8 +173,7 @@ def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
 
 
 async def address(context: SentenceContext, draft: Draft) -> Draft:
-    """Searches a wider beam for a translation that addresses its reader in the form that the leg's
-    symbol requests."""
+    """Returns the draft, or a hypothesis of a wider beam with the leg's form of address."""
     leg, options = context.leg, context.request.options
     if forms_of_address(draft.text, leg.target) <= {leg.symbol}:
         return draft
@@ -208,8 +195,8 @@ async def address(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def masked(context: SentenceContext, draft: Draft) -> Draft:
-    """Translates a sentence again whose translation lost or doubled an exact token, with this token
-    masked; if others are then lost, or there are many, with all of them masked."""
+    """Returns the draft, or if it lost or doubled exact tokens, a better one with these masked, and
+    then with all of them masked."""
     leg, best = context.leg, draft
     segment = draft.segment
     if (
@@ -241,8 +228,8 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
-    """Returns what `target`, the translation of what the model read, lacks or doubles; None if it
-    has everything. The list is empty if only stand-ins are missing."""
+    """Returns the exact tokens that the translation `target` of a reading lacks or doubles, an
+    empty list if it only lacks stand-ins, and None if it is complete."""
     reading = segment.reading
     visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes], "\n")
     read, written = visible.casefold(), target.casefold()
@@ -259,8 +246,8 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
 
 
 def _damaged(text: str, target: str, leg: Leg) -> list[Match]:
-    """Returns the names in capitals of which a translation has only some letters, CN for CNN, or
-    more, BIPDR for GDPR. A piece of the vocabulary is a translation: UN for UNO."""
+    """Returns the names in capitals that a translation writes with fewer letters, CN for CNN, or
+    with others, BIPDR for GDPR. A single piece of the vocabulary is a translation: UN for UNO."""
     given = {text[each.start : each.end]: each for each in words(text, True)}
     lacks = [name for name in given if name not in target]
     if not 0 < len(lacks) < 4:  # a shout
@@ -282,15 +269,14 @@ def _is_damaged(name: str, written: str, pieces: int) -> bool:
 
 
 def all_of(segment: Segment, leg: Leg) -> list[Match]:
-    """Returns all that may be masked."""
+    """Returns all tokens that may be masked, the most exact first."""
     tokens = all_tokens(segment.text)
     return [*[token for token in tokens if token.kind], *_names_in_bytes(segment, leg), *tokens]
 
 
 def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
-    """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan. The
-    model's languages lack it, so they are names, as are words near one that are spelled letter by
-    letter: bún Huế."""
+    """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan: they
+    are names in another language. So are words near them that are spelled letter by letter."""
     tokenizer = leg.model.tokenizer
     if not tokenizer.may_spell(segment.ids):
         return ()
@@ -309,9 +295,9 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
 
 
 def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Returns the other translations in order, without those that say the same as the best or an
-    earlier one: with other punctuation, spaces or case of the first and last word, and without
-    those that only add words to the end of the best."""
+    """Returns the other translations in order, without those that differ from the best or an
+    earlier one only in punctuation, spaces or the case of the first and last word, and without
+    those that add words to the end of the best."""
     first = _bare_words(best)
     start = [*map(str.casefold, first)]
     seen = {first}
@@ -327,8 +313,8 @@ def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _bare_words(text: str) -> tuple[str, ...]:
-    """Returns the words, or the characters of a script without spaces, with the first and the last
-    in small letters."""
+    """Returns the words, or characters of a script without spaces, the first and the last one in
+    small letters."""
     words = [
         part for word in WORD.findall(text) for part in (word if NO_SPACES.search(word) else [word])
     ]

@@ -1,5 +1,4 @@
-"""The served models and the routes between languages. Catalogs are immutable; a reload creates a
-new one."""
+"""The served models and the routes between languages. A reload creates a new catalog."""
 
 from __future__ import annotations
 
@@ -28,21 +27,18 @@ NO_FORMALITY = (
     "prefer_less pass without an effect."
 )
 INVISIBLE = "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
-"""Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a
-model turns into letters."""
+"""Soft hyphens, joiners and direction marks, which a vocabulary spells in bytes."""
 _READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»", INVISIBLE)
-"""Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model
-reads instead."""
+"""Common hyphens, apostrophes and quotation marks for those that many vocabularies lack."""
 _CHANGED = frozenset(map(chr, _READ_AS))
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`:
-    longer sentences are divided; 0 is `max_length`. `bytes` is the size of the weight files,
-    without the shortlist. `version` changes with the content of the folder, and `key` identifies
-    this content for the workers and the history.
-    """
+    """A model folder without its weights. `max_length` is in source tokens; sentences longer than
+    `segment_length` (0: `max_length`) are divided. `bytes` is the size of the weight files without
+    the shortlist. `version` changes with the content of the folder; `key` identifies name and
+    content."""
 
     name: str
     folder: Path
@@ -54,23 +50,22 @@ class ServedModel:
     version: str = ""
     bytes: int = 0
     beam_size: int = 1
-    """Beam width of requests that set none, if the server sets none either."""
+    """Default beam width."""
     widest_beam: int = MAX_BEAM
     """Beam width for which the server has slots."""
     generation: Generation = Generation()
-    """What requests set none of; its beam width is `beam_size`."""
+    """Default decoding options but the beam width."""
     formality: frozenset[str] = frozenset()
     """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None
     """None if the folder has no confidence.json for its weights."""
     segment_length: int = 0
     preference: int = 0
-    """Of several models with a pair, one with a larger number comes first, after those that the
-    operator prefers."""
+    """Of several models with a pair, the larger number comes first, after `prefer`."""
     shape: tuple[int, int, int] | None = None
-    """Layers of the encoder and of the decoder, and heads; None if they are not known."""
+    """Encoder layers, decoder layers and heads, if they are known."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """BLEU ("bleu") and COMET ("comet") on FLORES, as its publisher states them."""
+    """BLEU ("bleu") and COMET ("comet") on FLORES, by its publisher."""
 
     @property
     def key(self) -> str:
@@ -83,14 +78,13 @@ class ServedModel:
 
     @property
     def reranked_beam(self) -> int:
-        """Beam width of requests that are reranked and set none."""
+        """Default beam width of reranked requests."""
         return min(wider_beam(self.beam_size), self.widest_beam)
 
 
 @dataclass(frozen=True, slots=True)
 class FailedModel:
-    """A model that could not be loaded. `retry_at` is when it is tried again, on the monotonic
-    clock."""
+    """A model that could not be loaded. It is tried again at `retry_at` on the monotonic clock."""
 
     model: ServedModel
     error: str
@@ -98,7 +92,7 @@ class FailedModel:
 
     @property
     def unavailable(self) -> ModelFailed:
-        """The error of a request that needs it."""
+        """The error of a request that needs the model."""
         seconds = math.ceil(self.retry_at - time.monotonic())
         return ModelFailed(f"The model {self.model.name} cannot be loaded: {self.error}", seconds)
 
@@ -111,8 +105,7 @@ class Leg:
     source: str
     target: str
     symbol: str = ""
-    """The form of address of the translation (`model.symbols`); empty for that which the model
-    chooses."""
+    """The form of address of the translation (`model.symbols`), or ""."""
     _decoding: dict[DecodingOptions, DecodingOptions] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -120,19 +113,17 @@ class Leg:
 
     @property
     def first_token(self) -> int | None:
-        """The token that the model's targets in this language begin with, and that is not part of
-        them."""
+        """The token that the targets in this language begin with and that is not part of them."""
         return self.model.tokenizer.first_token(self.target)
 
     @property
     def limits(self) -> DirectionLimits | None:
-        """The fitted numbers of the direction, for checks of its translations; None for a model
-        without them."""
+        """The calibration of the direction, if the model has one."""
         confidence = self.model.confidence
         return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
 
     def encode(self, text: str) -> Encoding:
-        """Returns the input of the model for a text. The offsets are those in the text itself."""
+        """Returns the input of the model for a text, with offsets in the text."""
         read = readable(text)
         encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
         return encoding if len(read) == len(text) else _with_places_in(text, encoding)
@@ -145,14 +136,13 @@ class Leg:
 
     @property
     def reverse(self) -> Leg | None:
-        """The other direction by the same model; None if the model does not translate it."""
+        """The other direction by the same model, if the model translates it."""
         known = (self.target, self.source) in self.model.pairs
         return Leg(self.model, self.target, self.source) if known else None
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options of a request with what the model adds: its beam width and length
-        penalty if none are set, the first token. `rerank` is kept only where there will be several
-        hypotheses and a reverse direction, and widens the beam."""
+        """Returns options with the defaults and the first token of the model. `rerank` widens the
+        beam; it is dropped without several hypotheses or a reverse direction."""
         if not options.is_common:
             return self._with_defaults(options)
         if (known := self._decoding.get(options)) is None:
@@ -185,8 +175,7 @@ def readable(text: str) -> str:
 
 
 def _with_places_in(text: str, encoding: Encoding) -> Encoding:
-    """Returns the encoding of a text without its invisible characters, with the offsets in the text
-    itself."""
+    """Returns the encoding of a text without its invisible characters with offsets in the text."""
     places = [i for i, character in enumerate(text) if character not in INVISIBLE] + [len(text)]
     offsets = [
         (places[start], places[end - 1] + 1)
@@ -198,13 +187,10 @@ def _with_places_in(text: str, encoding: Encoding) -> Encoding:
 
 
 class ModelCatalog:
-    """Languages, pairs and routes of a set of models. If several models have a pair, the first is
-    used: in the order of the names in `prefer`, then by their own preference, then by name.
-    `failed` models could not be loaded: nothing is translated with them, and a request that only
-    they could translate raises ModelFailed.
-
-    A pair without a model is translated through one pivot language, English if possible.
-    """
+    """Languages, pairs and routes of a set of models. Of several models with a pair the first is
+    used: by the names in `prefer`, then by `ServedModel.preference`, then by name. A pair without a
+    model is translated through one pivot language, English if possible. A request that only
+    `failed` models could translate raises ModelFailed."""
 
     def __init__(
         self,
@@ -216,9 +202,8 @@ class ModelCatalog:
         self.prefer = tuple(prefer)
         self.failed = tuple(failed)
         self.check_pending = check_pending
-        """Raises Unavailable where a model from a language, to a language or for a pair is being
-        downloaded, and returns a sentence where its download failed. Called before a language or a
-        pair is refused."""
+        """Called before a language or pair is refused. Raises Unavailable while a model for it is
+        downloaded, and returns a sentence if the download failed."""
         rank = {name: number for number, name in enumerate(self.prefer)}
         self.models = tuple(
             sorted(
@@ -228,9 +213,8 @@ class ModelCatalog:
         )
         self._only: dict[str, ModelCatalog] = {}
         self._single: dict[tuple[str, str], tuple[Leg, ...]] = {}
-        """Legs of pairs that one model translates, once asked for."""
-        # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are
-        # not listed.
+        """Legs of pairs of one model that were requested."""
+        # model -> source -> targets; a model of 200 languages shares one set
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
         near: dict[str, frozenset[str]] = {}
         for _, table in self._tables:
@@ -242,7 +226,6 @@ class ModelCatalog:
         lost = (targets_by_source(failed.model.pairs) for failed in self.failed)
         self.known_sources = tuple(sorted(frozenset(near).union(*lost)))
         """The source languages of all models, also of those that could not be loaded."""
-        # The targets of a model of 200 languages are one set, which is united once.
         reached = {
             source: {near[target] for target in targets if target in near}
             for source, targets in near.items()
@@ -258,8 +241,7 @@ class ModelCatalog:
         """A hash of the content of all models, for the keys of the result cache."""
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """Returns the languages that a source can be translated to, directly or through a pivot. It
-        includes the source."""
+        """Returns the targets of a source, directly or through a pivot, and the source itself."""
         return self._targets.get(source, ())
 
     def source(self, code: str) -> str:
@@ -273,13 +255,10 @@ class ModelCatalog:
     def route(
         self, source: str, target: str, formality: str | None = None, required: bool = False
     ) -> tuple[Leg, ...]:
-        """Returns the legs from one language to another, by a caller's codes: none for the same
-        language, one, or two through a pivot. The last has the form of address `formality`, if its
-        model knows it.
-
-        Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and
-        InvalidRequest without a form of address that is `required`.
-        """
+        """Returns the legs between two languages by a caller's codes: none for the same language,
+        one, or two through a pivot. The last has the form of address `formality` if its model knows
+        it, else InvalidRequest is raised if it is `required`. Raises UnsupportedLanguage without a
+        route, and Unavailable while one is downloaded."""
         if formality is None and (known := self._single.get((source, target))):
             return known
         try:
@@ -299,7 +278,7 @@ class ModelCatalog:
         return legs
 
     def _legs(self, source: str, target: str) -> tuple[Leg, ...]:
-        """Returns the legs between two served languages without a form of address."""
+        """Returns the legs between two served languages."""
         if source == target:
             return ()
         if known := self._single.get((source, target)):
@@ -323,8 +302,8 @@ class ModelCatalog:
         )
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options for the model between two codes. If the codes need to be resolved or
-        detected first, or need two models, the beam is the widest of all models."""
+        """Returns the options with the defaults of the model for two codes. If they need to be
+        resolved or detected first, or need two models, the beam is the widest of all models."""
         if (source, target) in self._single or self.direct(source, target):
             return self._legs(source, target)[0].decoding_options(options)
         stated = [
@@ -338,7 +317,7 @@ class ModelCatalog:
         )
 
     def only(self, name: str) -> ModelCatalog:
-        """Returns the catalog of one model. Raises InvalidRequest for a name that no model has."""
+        """Returns the catalog of one model. Raises InvalidRequest for an unknown name."""
         if name not in self._only:
             model = next((model for model in self.models if model.name == name), None)
             if model is None:
@@ -355,8 +334,8 @@ class ModelCatalog:
         return (pair for pair in sorted(model.pairs) if self.direct(*pair) is model)
 
     def check_order(self, names: Iterable[str]) -> None:
-        """Logs a warning for each of these models that is never used because others come first, and
-        for unknown names in `prefer`."""
+        """Logs a warning for each of these models that serves no pair because others come first,
+        and for unknown names in `prefer`."""
         for model in self.models:
             if model.name in names and next(self.served_pairs(model), None) is None:
                 log.warning(
@@ -372,7 +351,7 @@ class ModelCatalog:
         return any(target in model.formality for model in self.models)
 
     def model(self, key: str) -> ServedModel | None:
-        """Returns the model with that key, or None if no served model has that name and content."""
+        """Returns the model with a key, or None."""
         return next((model for model in self.models if model.key == key), None)
 
     def check_failed(self, is_wanted: Callable[[ServedModel], bool]) -> None:
@@ -409,13 +388,12 @@ class ModelCatalog:
 
 
 def wider_beam(beam: int) -> int:
-    """Returns the beam width of a retry, or of a list for reranking: twice the width of the first
-    decoding, at least 4 and at most 16, and never smaller than the first."""
+    """Returns the beam width of a retry, or for reranking: twice the first width, at least 4, at
+    most 16, and not below the first."""
     return max(beam, min(16, max(4, 2 * beam)))
 
 
 def printable_code(code: str) -> str:
-    """Returns a caller's language code for an error message: shortened, without control characters,
-    quoted."""
+    """Returns a caller's language code for an error message: shortened, printable and quoted."""
     printable = "".join(character for character in code[:20] if character.isprintable())
     return repr(printable)

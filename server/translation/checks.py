@@ -1,9 +1,5 @@
-"""Checks the translation of a sentence: flags that say what may be wrong with it, and its
-confidence.
-
-Every sentence is checked by its text and its scores. In a `thorough` request its attention is
-checked too, in one more pass of the model over the sentence.
-"""
+"""Checks the translation of a sentence by its text and scores: flags and confidence. A `thorough`
+request also checks its attention, in one more pass of the model."""
 
 from __future__ import annotations
 
@@ -29,19 +25,14 @@ from server.translation.context import Draft, SentenceContext
 from server.translation.types import FAULTS, Flag
 
 SHORT = -0.7
-"""Logarithm of target tokens per source token below which a target is short, for models without a
-calibration."""
+"""The log of target tokens per source token below which a target is short, if not calibrated."""
 LEAST_WORDS, LEAST_LETTERS = 5, 24
-"""Words and letters, without names and quotations, of which the language is checked."""
-LEAST_COVERED_TOKENS = 8
-"""Source tokens of a sentence whose attention is checked. Shorter sentences have no gap that is
-large enough."""
-MOST_CELLS = 20_000
-"""Source tokens times target tokens of a sentence whose attention is checked: a model may have a
-thousand such maps."""
+"""Least words and letters, without names and quotations, of a text whose language is checked."""
+LEAST_COVERED_TOKENS, MOST_CELLS = 8, 20_000
+"""Least source tokens, and most source tokens times target tokens, of a sentence whose attention is
+checked: shorter sentences have no large gaps, and a model may have a thousand maps."""
 UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"})
-"""Scripts without spaces between words. The words of a source in them are not known, so its gaps
-are not measured."""
+"""Scripts without spaces between words, whose gaps are not measured."""
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -85,8 +76,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
-    """Returns whether a text is certainly in another language. Only the ordinary words of a text
-    that is not evidently in its language are looked at; short texts never are in another one."""
+    """Returns whether a text is certainly in another language, by its ordinary words. Short texts
+    never are."""
     if len(text) < LEAST_LETTERS or is_evidently_in(text, language) or not _is_enough(text):
         return False
     text = " ".join(ordinary_words(text)) if scripts_of(language) == LATIN else text
@@ -99,8 +90,7 @@ def _is_enough(text: str) -> bool:
 
 
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:
-    """Returns the flag of a target that is its source, or that is certainly in another language
-    than the leg's."""
+    """Returns the flag of a target that copies its source, or is certainly in another language."""
     if is_copied(source, target):
         return (
             None
@@ -113,10 +103,9 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
 async def attention_gap(
     leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> float | None:
-    """Returns the largest gap in the attention that the words of the text `read`, which the model
-    read as `ids`, received from the translation of these `tokens`
-    (`model.analysis.attention_alignment`), by the answer of `attend`. Returns None if it cannot be
-    measured."""
+    """Returns the largest gap in the attention that the words of `read`, encoded as `ids`, receive
+    from the translation `tokens` (`model.analysis.attention_alignment.largest_gap`); None if it
+    cannot be measured."""
     if (
         len(ids) < LEAST_COVERED_TOKENS
         or scripts_of(leg.source) & UNSPACED

@@ -1,8 +1,7 @@
-"""Coded text: a `Tagged` as one string with a mark for each code, as texts of documents travel
-between processes.
+"""Coded text: a `Tagged` as one string with a mark for each code, for texts of documents.
 
 A mark has the role of its code ("-", "|" if it splits, "=" for a word, "<" and ">" for a pair), its
-number among the codes of its text, its kind, and the equiv of a word.
+number, its kind, and the equiv of a word.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _RESERVED = dict.fromkeys((2, 3))
 
 
 def coded(tagged: Tagged) -> str:
-    """Returns a text with marks, and without the control characters that these have."""
+    """Returns a text with marks, without other characters that are reserved for marks."""
     parts: list[str] = []
     done = 0
     for number, code in enumerate(tagged.codes):
@@ -35,8 +34,7 @@ def coded(tagged: Tagged) -> str:
 
 
 def decoded(text: str) -> Tagged:
-    """Returns a coded text with its codes, whose data are their marks. An end without a start
-    stands alone."""
+    """Returns a coded text with its codes, whose data are their marks."""
     builder, parts = Builder(), MARK.split(text)
     builder.text(parts[0], parts[0])
     for mark, role, _, kind, equiv, following in zip(*[iter(parts[1:])] * 6, strict=True):
@@ -49,7 +47,7 @@ def decoded(text: str) -> Tagged:
 
 
 def pieces(text: str) -> Iterator[str | int]:
-    """Yields the texts between the marks of a coded text, and the number of each mark."""
+    """Yields the texts and the numbers of the marks of a coded text in order."""
     parts = MARK.split(text)
     for start in range(0, len(parts), 6):
         if parts[start]:
@@ -59,7 +57,7 @@ def pieces(text: str) -> Iterator[str | int]:
 
 
 def written(text: str, codes: Sequence[Code], escape: Callable[[str], str] = str) -> str:
-    """Returns a coded text with the data of these codes in place of its marks."""
+    """Returns a coded text with the data of `codes` in place of its marks."""
     return "".join(
         [
             escape(piece) if isinstance(piece, str) else codes[piece].data or ""

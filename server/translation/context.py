@@ -1,5 +1,4 @@
-"""The context in which a sentence is translated, and the draft that each step receives and
-returns."""
+"""The context of the translation of a sentence, and the draft that its steps take and return."""
 
 from __future__ import annotations
 
@@ -27,8 +26,6 @@ from server.translation.types import Flag, Sentence, TranslationRequest
 log = logging.getLogger(__name__)
 COPIED = JobResult(0)
 """The answer for a segment that no model reads."""
-
-
 Form = Literal[
     "beam",
     "list",
@@ -43,16 +40,14 @@ Form = Literal[
     "attention",
     "wider",
 ]
-"""In what way a sentence is decoded: `server.translation.sentence.declared` says which of them, and
-with how many rows."""
+"""A form in which a sentence is decoded. `server.translation.sentence.declared` has its rows."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A translation of a segment between two steps. `segment` is the form of it that the model
-    read, and `text` is its best translation as the model wrote it. A copied draft has no
-    hypotheses. `finished` are the final texts of the hypotheses with their codes; the flags and
-    confidence are those of the `Sentence`."""
+    """A translation of a segment between two steps. `segment` is as the model read it, `text` the
+    best translation as the model wrote it. A copied draft has no hypotheses. `finished` are the
+    final texts of the hypotheses with their codes. Flags and confidence are as in `Sentence`."""
 
     segment: Segment
     answer: JobResult
@@ -71,8 +66,7 @@ class Draft:
         return tuple([each.text for each in self.finished])
 
     def respelled(self, targets: Sequence[str]) -> Draft:
-        """Returns the draft with other spellings of its final texts, whose codes keep their
-        places."""
+        """Returns the draft with other spellings of its final texts. Codes keep their places."""
         pairs = zip(self.finished, targets, strict=True)
         return replace(self, finished=tuple([each.respelled(text) for each, text in pairs]))
 
@@ -82,8 +76,8 @@ class Draft:
         return self.answer.hypotheses[0].tokens
 
     def score(self, options: DecodingOptions) -> float:
-        """Returns the score of the search: the log-probability of the best hypothesis divided by
-        the length penalty. (`Hypothesis.score` may be that of both directions.)"""
+        """Returns the log-probability of the best hypothesis divided by the length penalty.
+        (`Hypothesis.score` may be that of both directions.)"""
         scores = self.answer.hypotheses[0].token_scores
         return normalize(
             math.fsum(scores), max(1, len(scores)) + (options.first_token is not None), options
@@ -100,10 +94,9 @@ class Draft:
 
 @dataclass(slots=True, eq=False)
 class SentenceContext:
-    """One segment with the model of its leg, the request (its options, its caller), and
-    `translate`, which translates the arms of its messages. `options` and `best` are those of the
-    request with what the model adds: of all hypotheses, and of the best one. `declared` are the
-    most rows of each form in which the sentence may be decoded, and `spent` those that were.
+    """One segment with its leg and request. `options` and `best` are the options for all hypotheses
+    and for the best one, with the defaults of the model. `translate` translates the arms of its
+    messages. `declared` are the most rows of each form, `spent` those that were decoded.
     `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
 
     segment: Segment
@@ -123,7 +116,7 @@ class SentenceContext:
     """The answer to the first decode, if `send` sent it."""
 
     def send(self, loaded: ModelLoaded) -> InFlight:
-        """Sends the first decode, whose answer is to become `first`."""
+        """Sends the first decode. The caller sets `first` to its answer."""
         self.spend("beam", self.best.beam_size)
         return self.engine.send(
             self.leg.model, loaded, self.segment.ids, self.best,
@@ -138,8 +131,8 @@ class SentenceContext:
         prefix: tuple[int, ...] = (),
         target: tuple[int, ...] | None = None,
     ) -> Draft:
-        """Translates a form of the segment. The translation begins with the tokens of `prefix`; a
-        whole `target` is only scored. A segment without ids is copied."""
+        """Translates a form of the segment, beginning with the tokens of `prefix`. A `target` is
+        only scored. A segment without ids is copied."""
         if not segment.ids:
             return Draft(segment, COPIED)
         options, best = self.options, self.best
@@ -164,8 +157,7 @@ class SentenceContext:
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-        """Returns links between a text that the model read as `ids` and that of the `tokens` it
-        wrote."""
+        """Returns the links between the text `read`, encoded as `ids`, and that of `tokens`."""
         return await sentence_links(
             self.leg, read, ids, tokens, partial(self.attention, ids, tokens, form="links")
         )
@@ -173,8 +165,7 @@ class SentenceContext:
     async def attention(
         self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look, form: Form = "attention"
     ) -> JobResult | None:
-        """Returns what the `look` asks for of the pass over the tokens of a translation of `ids`;
-        None if that failed."""
+        """Returns the attention that `look` requests of a forced pass; None if that failed."""
         self.spend(form, 1)
         options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
         try:
@@ -190,17 +181,16 @@ class SentenceContext:
 
     @property
     def charged(self) -> Charged:
-        """Whom the work of the sentence is charged to."""
+        """The caller that is charged."""
         return Charged(self.priority, self.request.client, self.request.weight)
 
     def answer(
         self, form: Form, leg: Leg, ids: tuple[int, ...], options: DecodingOptions
     ) -> Coroutine[Any, Any, JobResult]:
-        """Sends one job for the caller and returns the worker's answer."""
+        """Returns the worker's answer to one job. The job has no deadline, because requests with
+        other deadlines may share it."""
         on_progress = self.on_progress if form == "beam" else None
         self.spend(form, 1 if options.target is not None else options.beam_size)
-        # The request's deadline is not part of the job: requests with another deadline may share
-        # it.
         return self.engine.answer(
             leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress
         )

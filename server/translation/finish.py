@@ -1,36 +1,37 @@
-"""Finishes a translation: its codes, each once, and one that the model dropped at the aligned
-place; its first letter and last mark if it is a part of a sentence; and the spelling of its
-source."""
+"""Finishes a translation: places each code once, adapts the first letter and the last mark of a
+part of a sentence, and restores the spelling of the source: marks, numbers, hours of the day."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from server.engine.client.batch import gather_or_cancel
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.languages import primary_subtag
-from server.text.numbers import with_endings, with_formats
+from server.text.numbers import HALVES, Number, numbers, with_endings, with_formats
 from server.text.projection import Link
 from server.text.reading import APOSTROPHE, CONJUNCTIONS, SYMBOL, Reading, masked, stand_ins_of
 from server.text.spans import WORD
 from server.text.tagged import Code, Tagged
-from server.text.terms import case_edits, form, is_start
+from server.text.terms import Edit, case_edits, form, is_start
 from server.text.translation_checks import ordinary_words
 from server.translation import terms
 from server.translation.candidates import decoded
 from server.translation.context import COPIED, Draft, SentenceContext
 from server.translation.preparation import Segment, SegmentedText
-from server.translation.spelling import half_edits, mark_edits
 
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
 _FIRST = re.compile(r"[^\w'’]*([^\W\d_][^\W_]*)")
 _AMOUNT = frozenset("€£¥$%°")
-_MARKS, _REPEATED = ",;:", frozenset("…!?")
+_MARKS, _MARKED = ",;:", frozenset("…!?")
+_REPEATED = re.compile(r"\.\.+|…|[!?](?:\s?[!?])*+")
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -42,8 +43,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the texts of its hypotheses, with all codes, in the case of the
-    segment."""
+    """Returns the draft with the texts of its hypotheses with all codes. A code that the model
+    dropped is at its aligned place."""
     segment, decode = draft.segment, context.leg.model.tokenizer.decode
     if (
         segment.reading.missing(draft.text)
@@ -87,8 +88,8 @@ def is_blank(reading: Reading, target: str) -> bool:
 
 
 async def _copied(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft of a segment of which at most the terms and the arms of messages are
-    translated. An empty translation is less useful than its source."""
+    """Returns the draft of a copied segment, in which only terms and the arms of messages are
+    translated."""
     segment = draft.segment
     tagged = await _with_messages(context, segment)
     text = segment.text
@@ -142,8 +143,7 @@ def _cased(segment: Segment, text: str) -> str:
 
 
 def with_capital_first_letter(text: str) -> str:
-    """Returns a text with its first letter as a capital, if this is one letter too and no symbol
-    for a code is before it."""
+    """Returns a text with its first letter as a capital, unless a symbol for a code precedes it."""
     symbol = SYMBOL.search(text)
     for i, character in enumerate(text[: symbol.start()] if symbol else text):
         if character.isalpha():
@@ -153,17 +153,16 @@ def with_capital_first_letter(text: str) -> str:
 
 
 async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
-    """Returns a translation without the names or numbers that stand for codes: where one is
-    missing, the model may have written another one."""
+    """Returns a translation without stand-ins for codes: where one is missing, the model may have
+    written another name or number for it."""
     bare = masked(segment.tagged, {}, segment.reading.capitals, segment.reading.apart)
     segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
     return await terms.apply(context, await decoded(context, "bare", segment))
 
 
 def _needs_links(segment: Segment) -> bool:
-    """Returns whether a code is between words, and not written as a stand-in, so that its place
-    depends on the words around it. Few words give little order to many codes, which are placed by
-    position."""
+    """Returns whether the place of a code depends on the words around it: it is between words and
+    has no stand-in. Many codes among few words are placed by position."""
     reading = segment.reading
     stood_for = {item.number for item in reading.stand_ins}
     codes = [
@@ -179,12 +178,9 @@ def _needs_links(segment: Segment) -> bool:
 
 
 async def as_part(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the first letter and the last mark that the translations have within
-    their sentence.
-
-    A model begins every text with a capital letter, and may drop the comma at the end of one. Of
-    both spellings after a comma the likelier one is kept: nouns of German and names keep their
-    capital."""
+    """Returns the draft with the first letter and the last mark of a part of a sentence. A model
+    begins every text with a capital and may drop a comma at the end. The capital of a noun or name
+    is kept: it is likelier after a comma."""
     segment = draft.segment
     targets = draft.targets
     if segment.continues and await _begins_small(context, draft):
@@ -198,16 +194,14 @@ async def as_part(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def with_mark(text: str, source: str) -> str:
-    """Returns the translation of a part that its sentence goes on after, with the mark at the end
-    of its source."""
+    """Returns the translation of an unfinished part with the last mark of its source."""
     mark = source[-1:] if source[-1:] in _MARKS else ""
     bare = text.rstrip(".") if not source.endswith(".") and not text.endswith("..") else text
     return bare + mark if bare[-1:].isalnum() else text
 
 
 async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
-    """Returns whether the best translation begins with a capital letter that it would not have
-    within a sentence."""
+    """Returns whether a small first letter is likelier than the capital within a sentence."""
     segment, leg, text = draft.segment, context.leg, draft.text
     small = text[:1].lower() + text[1:]
     if small == text or len(small) != len(text) or draft.targets[0][:1] != text[:1]:
@@ -231,14 +225,14 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 
 
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the spelling of its source. A sentence that is copied stays as it is,
-    but for the separators of an amount or of one that has no words."""
+    """Returns the draft with the marks, hours and numbers of its source. A copied sentence only
+    gets the separators of an amount or of a sentence without words."""
     leg, source, everything = (
         context.leg,
         draft.segment.tagged.bare,
         context.request.localize_numbers,
     )
-    is_marked = ".." in source or not _REPEATED.isdisjoint(source)
+    is_marked = ".." in source or not _MARKED.isdisjoint(source)
     if not draft.copied and (is_marked or may_hold(source)):
         edits = [
             (*mark_edits(source, each.bare), *half_edits(source, each.bare))
@@ -258,3 +252,66 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
             if primary_subtag(leg.target) == "en":
                 targets = tuple(map(with_endings, targets))
     return draft if targets == before else draft.respelled(targets)
+
+
+def mark_edits(source: str, target: str) -> list[Edit]:
+    """Returns the edits that give a translation the dots and the marks of its source: models
+    write two dots or four for three, "! ! ! !" in French, and "!" for "?!"."""
+    edits = []
+    for signs in (".…", "!?"):
+        own, runs = [
+            [match for match in _REPEATED.finditer(side) if match[0][0] in signs]
+            for side in (source, target)
+        ]
+        if signs == "!?" and (len(own) != len(runs) or not {*"¡¿"}.isdisjoint(target)):
+            continue
+        known = {"…", *[match[0] for match in own]}
+        for place, run in enumerate(runs if own else ()):
+            marks = "".join(own[min(place, len(own) - 1)][0].split())
+            is_run = len(marks) > 1 or marks == "…"
+            if run[0] not in known and is_run and (len(run[0]) > 1 or run[0] in marks):
+                edits.append((*run.span(), marks))
+    return edits
+
+
+def half_edits(text: str, target: str) -> list[Edit]:
+    """Returns the edits that make an hour without its half of the day (6 Uhr for 6 p.m.) one of 24
+    hours, and correct a wrong half (6 am). Equal hours of both halves are taken in order."""
+    ways = defaultdict[tuple[str, str], list[int]](list)
+    for each in numbers(text):
+        said = text[each.last : each.until].lower().strip() if each.kind == "clock" else ""
+        parts = [hours for word, hours in HALVES.items() if said.endswith(word)]
+        hour, minute = _clock(each)
+        if (parts or said[-1:] == "m") and hour.isdecimal() and int(hour) <= 12:
+            is_late = int(hour) % 12 in parts[0] if parts else said[0] == "p"
+            ways[hour, minute[:2] or "00"].append(int(hour) % 12 + 12 * is_late)
+    if not ways:
+        return []
+    has_half = not {*HALVES, "pm", "m"}.isdisjoint(WORD.findall(target.lower()))
+    places = defaultdict[tuple[str, str], list[int]](list)
+    for each in numbers(target):
+        (hour, minute), after = _clock(each), target[each.last : each.last + 6].lstrip().lower()
+        is_hour = target[max(0, each.digits - 4) : each.digits] == "las "
+        is_hour |= each.kind == "clock" or (after[:1] == "h" and not after[1:2].isalpha())
+        said = target[each.last : each.until].lstrip() if each.kind == "clock" else ""
+        has_letter = said[-1:].lower() == "m"  # 6 pm
+        for way in ways if minute or has_letter or is_hour else ():
+            same = minute or ("00" if has_letter else way[1] * (way[1].strip("0") in after))
+            if way == (hour, same) and (has_letter or not has_half):
+                places[way].append(each.until - len(said) if has_letter else each.digits)
+                break
+    edits = list[Edit]()
+    for way, hours in ways.items():
+        if len({*hours}) == 1 or len(hours) == len(places[way]):
+            for at, late in zip(places[way], cycle(hours), strict=False):
+                old = way[0] if target[at].isdigit() else target[at]
+                half = "AP" if old.isupper() else "ap"
+                new = str(late) if old.isdigit() else half[late > 11]
+                edits += [(at, at + len(old), new)] * (new != old)
+    return edits
+
+
+def _clock(number: Number) -> tuple[str, str]:
+    """Returns the hour and the minute of a time."""
+    hour, _, minute = number.written.replace(".", ":").partition(":")
+    return hour, minute

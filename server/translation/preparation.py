@@ -1,5 +1,5 @@
-"""Prepares texts for translation: detects the language, finds the route, parses HTML, and cuts
-passages into segments for one model: sentences, or parts of sentences that are too long for it."""
+"""Prepares texts for translation: detects the language, finds the route, scans the codes, and cuts
+the text into segments for one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from server.translation.catalog import AUTO, Leg, ModelCatalog, readable
 from server.translation.types import TranslationRequest
 
 ADDED = SPELLED | {"term"}
-"""Kinds of codes that only a segment has, and not its text."""
+"""Kinds of codes of a segment that its text does not have."""
 _WORDS: Mapping[str, Word] = {"word": "name", "number": "number", "point": ""}
 LONGEST_READ = 5_000
-"""Characters of a sentence that are encoded at once. No model reads a longer one."""
+"""Most characters that are encoded at once. No model reads a longer sentence."""
 LONG_CODE = 40
-"""Characters of a code that is masked before its sentence is cut within it."""
+"""Characters of an exact token that is masked before its sentence is cut within it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,9 +39,9 @@ class Segment:
     copied.
 
     `reading` is what the model reads, encoded as `ids`: the text of `tagged` without its codes,
-    with a small first letter if `small_first`. `messages` are those among the codes, in order.
-    `terms` are those of the glossary. The sentence goes on before the segment if it `continues` and
-    after it if it is `unfinished`.
+    with a small first letter if `small_first`. `messages` are those of the codes that have one,
+    `terms` those of the glossary. A part of a sentence `continues` the part before it, and is
+    `unfinished` if another follows.
     """
 
     tagged: Tagged
@@ -59,12 +59,11 @@ class Segment:
 
     @property
     def read(self) -> str:
-        """The text that the model reads."""
         return self.reading.text
 
     @property
     def content(self) -> Hashable:
-        """What the translation depends on: it is equal for segments that are translated once."""
+        """Everything that the translation depends on: segments with equal content share it."""
         return self.tagged, self.ids, self.terms, self.continues, self.unfinished
 
 
@@ -74,8 +73,8 @@ _Placed = tuple[int, Segment]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentedText:
-    """A text as segments. One at several places is there once, in the order of their first places:
-    at `starts[i]` is the segment number `order[i]`. The text between two segments is copied."""
+    """A text as segments: at `starts[i]` is segment number `order[i]`, so that a segment at several
+    places is stored once. The text between two segments is copied."""
 
     tagged: Tagged
     leg: Leg
@@ -92,8 +91,8 @@ class SegmentedText:
         ]
 
     def join(self, targets: Sequence[Finished]) -> Tagged:
-        """Returns the text with each segment replaced by its target. Each code has the data that it
-        has at its place."""
+        """Returns the text with each segment replaced by its target. Codes have the data of their
+        place in the text."""
         parts = []
         for start, number in zip(self.starts, self.order, strict=True):
             target, end = targets[number], start + len(self.segments[number].text)
@@ -105,9 +104,9 @@ class SegmentedText:
 
 
 def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
-    """Returns a segment with the data and the pairs of the codes [first, last) of its text; those
-    that only the segment has keep theirs, but for the markup in them. Equal segments at several
-    places may have links to different addresses."""
+    """Returns a segment with the data and pairs of the codes [first, last) of its text: equal
+    segments at several places may have links to different addresses. ADDED codes keep their data,
+    but not that of the codes in their message."""
     own = [code for code in segment.codes if code.kind not in ADDED]
     within = [code.message for code in segment.codes if code.kind in ADDED and code.message]
     if len(own) + sum([len(message.codes) for message in within]) != last - first:
@@ -120,17 +119,17 @@ def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
             return code._replace(
                 message=message and message._replace(codes=tuple(map(with_data, message.codes)))
             )
-        given = next(of_text)
-        same = given.message is None and code.equiv == given.equiv
-        return code._replace(data=given.data if same else code.data, pair=given.pair)
+        own = next(of_text)
+        is_same = own.message is None and code.equiv == own.equiv
+        return code._replace(data=own.data if is_same else code.data, pair=own.pair)
 
     return segment._replace(codes=tuple(map(with_data, segment.codes)))
 
 
 @dataclass(slots=True)
 class PreparedText:
-    """One text of a request before its first leg, `segmented` as this leg's model reads it. Without
-    a leg, because source and target language are the same, it is None."""
+    """One text of a request, `segmented` for the model of the first leg. It is None without a leg,
+    if source and target language are the same."""
 
     number: int
     text: str
@@ -142,8 +141,7 @@ class PreparedText:
 def prepare(
     request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
 ) -> list[PreparedText]:
-    """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest where a route
-    does."""
+    """Prepares the texts of a request. Raises the errors of `ModelCatalog.route`."""
     is_auto = request.source.strip().lower() == AUTO
     tagged = [_scanned(text, request, "" if is_auto else request.source) for text in request.texts]
     languages: list[tuple[DetectedLanguage | None, str | None]] = [(None, request.source)] * len(
@@ -177,8 +175,8 @@ def _scanned(text: str, request: TranslationRequest, source: str) -> Tagged:
 def segment(
     tagged: Tagged, leg: Leg, request: TranslationRequest, first: bool = True
 ) -> SegmentedText:
-    """Cuts a text into the segments that the leg's model translates. If the leg is not the `first`,
-    the terms of the glossary are already translated, and are kept."""
+    """Cuts a text into segments for a leg. After the `first` leg the terms of the glossary are
+    already translated, and are kept."""
     split = request.split or ("all" if request.format == "text" else "punctuation")
     glossary = (
         request.glossary if first or request.glossary is None else request.glossary.translations
@@ -192,8 +190,8 @@ def _detected(
     catalog: ModelCatalog,
     detector: LanguageDetector,
 ) -> list[tuple[DetectedLanguage | None, str | None]]:
-    """Returns the detected language of each text, and the one that it is translated from. A text
-    that is in no served language, or has no letters, is copied."""
+    """Returns the detected language of each text and the source language of its route: None for a
+    text without letters or in no served language, which is copied."""
     target = catalog.target(request.target)
     samples = [
         " ".join([part.text for part in text.passages()]) if text.codes else text.text
@@ -208,7 +206,7 @@ def _detected(
 
 
 def segment_text(text: str, leg: Leg) -> SegmentedText:
-    """Cuts a plain text into segments (`segment_tagged`)."""
+    """Cuts a plain text into segments."""
     return segment_tagged(plain.scan(Tagged(text)), leg)
 
 
@@ -219,8 +217,8 @@ def segment_tagged(
     kept: tuple[str, ...] = (),
     glossary: TermIndex | None = None,
 ) -> SegmentedText:
-    """Cuts a text into segments that the leg's model can read, and encodes them. The words of
-    `kept` are not translated in the arms of messages either."""
+    """Cuts a text into encoded segments for a leg. The words of `kept` are not translated in the
+    arms of messages."""
     cutter = _Cutter(leg, split, kept, glossary)
     parts = sentences.split(tagged, leg.source, split, glossary, leg.model.tokenizer)
     return _segmented(
@@ -247,7 +245,7 @@ class _Cutter:
     glossary: TermIndex | None
 
     def each(self, parts: Sequence[sentences.Sentence], limit: int) -> Iterator[list[_Placed]]:
-        """Yields the segments of each sentence. Equal sentences share theirs."""
+        """Yields the segments of each sentence, and the same segments for equal sentences."""
         made: dict[Hashable, list[_Placed]] = {}
         for sentence in parts:
             content = (sentence.tagged, sentence.terms) if len(parts) > 1 else None
@@ -256,8 +254,8 @@ class _Cutter:
             yield [(sentence.start + at, segment) for at, segment in segments]
 
     def segments(self, sentence: sentences.Sentence, limit: int) -> list[_Placed]:
-        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too
-        long for the model, with their places in the sentence."""
+        """Returns the segments of a sentence with their places in it: one, or several of at most
+        `limit` tokens if it is too long for the model."""
         leg, tagged = self.leg, sentence.tagged
         text = tagged.text
         if (
@@ -275,15 +273,13 @@ class _Cutter:
         if (masked := with_codes(segment, long, leg)) is not None:
             return self.segments(sentence._replace(tagged=masked.tagged), limit)
         encoding = leg.encode(text if tagged.codes else segment.read)
-        # The language tag and the end of sentence have empty offsets. They are part of every
-        # segment.
+        # The language tag and the end of sentence, which every segment has, have empty offsets.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(text) == 1:
             return [(0, Segment(tagged, terms=sentence.terms))]
         parts = sentence.cut(starts, room)
-        # A part can have more tokens than within its sentence. It is then cut again with half the
-        # limit.
+        # A part can have more tokens than it has within its sentence: then half the limit is used.
         finer = limit if len(parts) > 1 else limit // 2
         return self._parts(parts, finer)
 
@@ -308,8 +304,8 @@ class _Cutter:
 
 
 def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment | None:
-    """Returns the segment with further codes, as far as they do not overlap its codes and terms in
-    part; None if there are none."""
+    """Returns the segment with further codes that do not overlap its codes and terms in part; None
+    if none is left."""
     tagged = segment.tagged
     taken = [(term.start, term.end) for term in segment.terms]
     # two words are no token
@@ -333,14 +329,14 @@ def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment 
 
 
 def _holds(code: Span, span: Span) -> bool:
-    """Returns whether a code overlaps a further one that is not larger."""
+    """Returns whether a code overlaps a span that does not contain it as a part."""
     apart = code[1] <= span[0] or span[1] <= code[0]
     return not apart and (code == span or not span[0] <= code[0] <= code[1] <= span[1])
 
 
 def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
-    """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if
-    nothing else is left to translate."""
+    """Returns the segment with the codes of `tagged` and the ids that the model reads. Without any
+    words beside the codes it has no ids."""
     tokenizer = leg.model.tokenizer
 
     def with_reading(tagged: Tagged) -> Segment:
@@ -360,8 +356,7 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
 
 
 def _outside(terms: Sequence[TermMatch], codes: Sequence[Code]) -> tuple[TermMatch, ...]:
-    """Returns the terms that are not within a code: a word that is joined to one is kept with
-    it."""
+    """Returns the terms that are not within a code."""
     spans = [(code.start, code.end) for code in codes if code.start < code.end]
     before = [bisect_left(spans, (term.end, 0)) for term in terms]
     return tuple(

@@ -1,10 +1,8 @@
-"""The result cache of one server: translations of whole texts in memory, and in Redis for all
-servers of one `--state`.
+"""The result cache: translations of whole texts in memory, and in Redis for all servers of one
+`--state`.
 
-A key is the SHA-256 of a text and of everything else that its translation depends on; it holds no
-text. It covers the content of all models, how their workers compute, the version of the server, and
-every field of the request that is not in NOT_KEYED, so that a new field is covered without a change
-here.
+A key is the SHA-256 of a text and of everything that its translation depends on: the models, how
+the workers compute, the version of the server, and all fields of the request but NOT_KEYED.
 """
 
 from __future__ import annotations
@@ -37,10 +35,9 @@ log = logging.getLogger(__name__)
 NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "storage", "key"})
 """Fields that do not change the translation of a text."""
 _SPECIAL = frozenset({"accepted", "glossary"})
-"""Fields of which only a part, or something made of them, is in the key."""
+"""Fields that `ResultCache.keys` adds in another form."""
 KEYED_SETTINGS = ("slots", "shortlist")
-"""Settings of a server that can change its translations. A retry needs a wide beam, which few slots
-do not allow."""
+"""Settings that can change translations. Few slots do not allow the wide beam of a retry."""
 _plain_values = attrgetter(
     *[field.name for field in fields(TranslationRequest) if field.name not in NOT_KEYED | _SPECIAL]
 )
@@ -48,26 +45,24 @@ _ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
 """Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a
 tuple."""
 NOTED = 50_000
+"""Most keys of answered requests."""
 MOST_SENTENCES = 5_000
-"""Sentences of a translation that is kept."""
+"""Most sentences of a translation in the cache."""
 NAME = "cache"
 LARGEST, UNWRITTEN = 1_000_000, 16_000_000
-"""Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they
-are not shared."""
+"""Most bytes of JSON of a shared translation, and of all that wait to be written to Redis."""
 BATCH = 100
 """Translations that are written to Redis at once."""
 JSON = TypeAdapter(Translation)
 
 
 class ResultCache:
-    """Keeps translations of about `cache_bytes`, each for `cache_seconds` on the monotonic `clock`.
-    The least recently used one is dropped first. Of several `processes` each has its part of the
-    bytes.
+    """Keeps translations for `cache_seconds` on the monotonic `clock`, and drops the least recently
+    used one beyond about `cache_bytes`, divided by the number of `processes`. `hits` and `misses`
+    count texts. Belongs to one event loop.
 
-    `hits` and `misses` count texts. Belongs to one event loop.
-
-    A whole text is the unit, because a hit then skips everything. Servers with the same `store`
-    share their results: they are written at every beat of the store, and a failure is a miss.
+    Servers with the same `store` share their results, which are written at every beat of the store.
+    A failure of the store is a miss.
     """
 
     def __init__(
@@ -95,21 +90,19 @@ class ResultCache:
             store.at_every_beat(partial(self._write, store))
 
     def note(self, key: int | None) -> None:
-        """Remembers that a request with this key (`TranslationRequest.key`) was answered; some are
-        forgotten beyond NOTED."""
+        """Remembers that a request with this key (`TranslationRequest.key`) was answered."""
         if len(self._answered) >= NOTED:
             self._answered.clear()
         self._answered.add(key)
 
     def noted(self, key: int) -> bool:
-        """Returns whether a request with this key was answered, so that its translations may be
-        here."""
+        """Returns whether a request with this key was answered, and may be in the cache."""
         return key in self._answered
 
     def keys(
         self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]
     ) -> list[bytes]:
-        """Returns one key per text of a request. `computation` says how the workers compute."""
+        """Returns a key for each text. `computation` is that of the workers."""
         glossary = request.glossary.fingerprint if request.glossary is not None else None
         values = [self._server, catalog.fingerprint, computation, glossary, _plain_values(request)]
         auto = request.source.strip().lower() == AUTO
@@ -124,8 +117,7 @@ class ResultCache:
         return keys
 
     async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
-        """Returns the translations of those keys that have one, as they were added, by position.
-        With `together` it is all or none."""
+        """Returns the cached translations by position; all or none if `together`."""
         found: dict[int, Translation] = {}
         for number, key in enumerate(keys):
             if entry := self._entries.get(key):
@@ -145,7 +137,7 @@ class ResultCache:
         return found
 
     async def _shared(self, store: RedisStore, keys: dict[int, bytes]) -> dict[int, Translation]:
-        """Returns the translations in Redis, by position, and keeps them in memory."""
+        """Returns the translations in Redis by position, and keeps them in memory."""
         try:
             values = await store.find_all(NAME, [key.hex() for key in keys.values()])
             found = {
@@ -166,7 +158,7 @@ class ResultCache:
         return found
 
     def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
-        """Keeps translations by their keys. They are not shared while Redis cannot be reached."""
+        """Keeps translations. They are not shared while Redis cannot be reached."""
         for key, translation in zip(keys, translations, strict=True):
             if sum([len(leg.sentences) for leg in translation.legs]) > MOST_SENTENCES:
                 continue
@@ -178,7 +170,7 @@ class ResultCache:
                     self._unwritten_bytes += len(value)
 
     async def _write(self, store: RedisStore) -> None:
-        """Writes the translations that wait to Redis. They are dropped where this fails."""
+        """Writes the waiting translations to Redis. They are dropped if this fails."""
         records, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
         bounds = Bounds(2**53, self._redis_limit, self._seconds)
         for start in range(0, len(records), BATCH):
@@ -202,7 +194,6 @@ class ResultCache:
 
 @kept(256)
 def _hash_of(*values: object) -> hashlib._Hash:
-    """Returns the SHA-256 of values that many texts have in common."""
     return hashlib.sha256(f"{values!r}\n".encode())  # repr has escaped line ends and surrogates
 
 

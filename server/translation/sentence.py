@@ -1,6 +1,5 @@
-"""Translates the segments of a text. A sentence declares the forms in which it may be decoded, with
-the most rows of each; one candidate is chosen and finished, and nothing decodes that was not
-declared."""
+"""Translates a segment. The forms in which it may be decoded are declared with their most rows, one
+candidate is chosen, finished and checked."""
 
 from __future__ import annotations
 
@@ -24,9 +23,8 @@ _NGRAM = 3
 def declared(
     request: TranslationRequest, options: DecodingOptions, best: DecodingOptions
 ) -> Mapping[Form, int]:
-    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best`
-    have the widths of its beams: for all hypotheses, and for the best one. Forced tokens, and the
-    attention of a translation, take one row."""
+    """Returns the most rows of each form in which a sentence may be decoded, by the beams for all
+    hypotheses (`options`) and for the best one. A forced pass takes one row."""
     terms, address = request.glossary is not None, bool(request.formality)
     further = request.on_flag == "retry", request.thorough
     return _declared(options, best, request.options.hypotheses, terms, address, *further)
@@ -64,8 +62,8 @@ def _declared(
 
 
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
-    """Returns the rows that a request chooses for a sentence: of its beam, of reranking, of checks
-    and of a retry."""
+    """Returns the rows of a sentence that the fields of a request choose: for the beam, reranking,
+    a retry and the check of attention."""
     beams = [options.beam_size]
     if request.on_flag == "retry":
         beams.append(retry_options(options).beam_size)
@@ -74,9 +72,8 @@ def rows(request: TranslationRequest, options: DecodingOptions) -> int:
 
 
 async def translate_sentence(shares: RowShares, context: SentenceContext) -> Draft:
-    """Returns the translation of a segment, with its flags, and notes the rows that it took. One
-    that is probably wrong is only marked, translated again with a wider beam, or replaced by its
-    source, as the request says."""
+    """Returns the translation of a segment, and notes its rows in `shares`. If it is probably wrong
+    it is marked, translated again or replaced by its source (`TranslationRequest.on_flag`)."""
     draft = await _chosen(context)
     for flag in draft.flags:
         context.metrics.flagged.add(flag)
@@ -91,7 +88,7 @@ async def translate_sentence(shares: RowShares, context: SentenceContext) -> Dra
 
 
 async def _chosen(context: SentenceContext) -> Draft:
-    """Returns the translation that is chosen among the candidates, finished and checked."""
+    """Returns the chosen candidate, finished and checked."""
     draft = await candidates.decoded(context, "beam", context.segment)
     if not draft.copied:
         draft = await candidates.small(context, draft)
@@ -104,15 +101,15 @@ async def _chosen(context: SentenceContext) -> Draft:
 
 
 async def _with_terms(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the terms of the glossary. What it then lacks is masked."""
+    """Returns the draft with the terms of the glossary and the exact tokens of its source."""
     done = await terms.apply(context, draft)
     again = done if done is draft or done.copied else await candidates.masked(context, done)
     return done if again is done or again.copied else await terms.apply(context, again)
 
 
 async def _retried(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher
-    score. Tokens that were masked because they had been lost stay masked."""
+    """Returns the draft, or one of a wider beam with fewer faults, or with equal faults and a
+    higher score. Masked tokens stay masked."""
     wanted, searched = context.request.options.hypotheses, retry_options(context.best)
     options = replace(searched, beam_size=max(searched.beam_size, wanted), hypotheses=wanted)
     request = replace(

@@ -1,8 +1,8 @@
 """Brings the terms of a glossary into a translation.
 
-If the model has not written a term, the sentence is decoded again. The translation up to the
-aligned place and the term are forced, so that the rest of the sentence fits the term. Where this
-damages the sentence, or several are missing, the terms are masked as protected spans.
+If one term is missing, the sentence is decoded again with the translation before the aligned place
+and the term as forced prefix. Where several are missing, or this damages the sentence, all terms
+are masked.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 async def _masked(context: SentenceContext, segment: Segment) -> Draft:
-    """Returns a translation with the terms masked as protected spans, so that each is there once
-    and at its place."""
+    """Returns a translation with the terms as codes, so that each is there once."""
     text = segment.text
     codes = []
     for term in segment.terms:
@@ -69,7 +68,7 @@ async def _masked(context: SentenceContext, segment: Segment) -> Draft:
 
 
 async def _prefix(context: SentenceContext, draft: Draft, term: TermMatch) -> tuple[int, ...]:
-    """Returns the tokens of the translation before the place of a term, and of the term."""
+    """Returns the tokens of the translation up to a term, and of the term."""
     segment = draft.segment
     reading, text = segment.reading, segment.text
     links = await context.links(reading.text, segment.ids, draft.tokens)
@@ -84,7 +83,7 @@ async def _prefix(context: SentenceContext, draft: Draft, term: TermMatch) -> tu
 
 
 async def _rewritten(context: SentenceContext, draft: Draft, text: str) -> Draft:
-    """Returns the draft with another text of its best hypothesis, which the model scores."""
+    """Returns the draft with another text of its best hypothesis, and its score."""
     tokens = context.leg.model.tokenizer.encode_target(text)
     if text == draft.text or len(tokens) + 1 >= context.leg.model.max_length:
         return draft
@@ -95,7 +94,7 @@ async def _rewritten(context: SentenceContext, draft: Draft, text: str) -> Draft
 
 
 def needs_space(before: str) -> bool:
-    """Returns whether a space is between a text and a word that follows it. None is after a
-    bracket, a hyphen, or a character of a script without spaces."""
+    """Returns whether a space is between a text and the next word: not after a bracket, a hyphen,
+    or a character of a script without spaces."""
     last = before[-1:]
     return (last.isalnum() or last in SPACED) and bool(before) and not NO_SPACES.match(last)

@@ -1,4 +1,4 @@
-"""Translates requests: the steps from the text of a caller to the translated text."""
+"""Translates requests, from the texts of a caller to the translated texts."""
 
 from __future__ import annotations
 
@@ -45,31 +45,24 @@ from server.translation.types import (
 )
 from server.work_threads import Result, Turns, WorkThreads
 
-DOCUMENT_ROWS = 32
-"""A request with more sentences, times beam width, is a document: it is served after short
-requests."""
-DOCUMENT_CHARACTERS = 2_000
-"""So is one with more characters."""
+DOCUMENT_ROWS, DOCUMENT_COST, DOCUMENT_CHARACTERS = 32, 2_000, 2_000
+"""A request with more sentences times beam width, tokens times rows, or characters is a document,
+which is served after short requests."""
 _LOOK_ROWS = 2.0
-"""Most rows that the attention of a sentence counts: long looks of others make a token of a look
-dearer than it is here."""
-DOCUMENT_COST = 2_000
-"""A request of more tokens, times beam width, is a document too."""
+"""Most rows that the attention of a sentence counts as. The measured price of attention is too high
+where other requests have long sentences."""
 BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing."""
 EXACT_ENGINE = "native"
-"""The decode path whose forced pass has the bits of the decode (`WorkerReady.engine`)."""
+"""The engine whose forced pass is bit for bit what the decode saw (`WorkerReady.engine`)."""
 THREAD_CHARACTERS = 2_000
-"""Work on more characters runs in a thread beside the event loop."""
+"""Work on more characters runs in a thread."""
 
 
 class Translator:
-    """Translates requests with the models of a catalog.
-
-    `catalog` can be replaced at any time; a request keeps the catalog it began with. With `history`
-    None translations are not recorded, and with `cache` None each request is translated. `threads`
-    run the long functions of all requests. Belongs to one event loop.
-    """
+    """Translates requests with the models of a catalog, which can be replaced at any time: a
+    request keeps the catalog it began with. `history` and `cache` are optional, `threads` run the
+    long functions of all requests. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -98,10 +91,8 @@ class Translator:
     async def translate(
         self, request: TranslationRequest, listener: ProgressListener | None = None
     ) -> list[Translation]:
-        """Returns one translation per text, in order. Cancelling the call cancels the sentences
-        that no other request shares. Raises UnsupportedLanguage, InvalidRequest, Overloaded,
-        TimeoutError, Unavailable or TranslationFailed.
-        """
+        """Returns one translation per text, in order. Raises UnsupportedLanguage, InvalidRequest,
+        Overloaded, TimeoutError, Unavailable or TranslationFailed."""
         cache, catalog, computation = self.cache, self.catalog, self.engine.workers.computation
         if cache is None or not computation or request.storage == "none":
             return await self._translate(request, listener)
@@ -133,8 +124,7 @@ class Translator:
         request: TranslationRequest,
         listener: ProgressListener | None,
     ) -> Translation:
-        """Answers a text of a request with a translation from the cache, which gets an id of its
-        own."""
+        """Returns a translation from the cache under a new id, and reports it."""
         answer = dataclasses.replace(translation, id=new_id(), cached=True)
         await self._record(answer, request)
         if listener is not None:
@@ -145,7 +135,7 @@ class Translator:
     async def _record(
         self, translation: Translation, request: TranslationRequest, size: int = 0
     ) -> None:
-        """Adds a translation to the history, unless its request must not be there."""
+        """Adds a translation to the history if the request allows it."""
         if self.history is not None and request.remember and request.storage != "none":
             data = await self.work(
                 request.client, size, lambda: encoded(history_record(translation))
@@ -155,7 +145,7 @@ class Translator:
     async def _translate(
         self, request: TranslationRequest, listener: ProgressListener | None
     ) -> list[Translation]:
-        """Translates all texts of a request."""
+        """Admits a request, prepares its texts and translates them."""
         key = request.key
         if key is None:
             key = hash(
@@ -198,8 +188,7 @@ class Translator:
     async def work(
         self, caller: str, characters: int, function: Callable[..., Result], *arguments: object
     ) -> Result:
-        """Returns the result of a function that works on so many characters for a caller. Long work
-        is done beside the event loop."""
+        """Returns the result of a function, which runs in a thread for many characters."""
         if characters <= THREAD_CHARACTERS:
             return function(*arguments)
         return await self.threads.run(caller, characters, function, *arguments)
@@ -230,8 +219,8 @@ class Translator:
         listener: ProgressListener | None,
         catalog: ModelCatalog,
     ) -> list[Translation]:
-        """Translates texts by a catalog; by the present one where a model of their route cannot be
-        loaded."""
+        """Translates texts, those of each route together. Where a model of `catalog` cannot be
+        loaded, they are prepared again with the present catalog."""
         routes: dict[int, list[PreparedText]] = {}
         for text in prepared:
             routes.setdefault(id(text.route), []).append(text)
@@ -267,7 +256,7 @@ class Translator:
         priority: int,
         listener: ProgressListener | None,
     ) -> list[Translation]:
-        """Translates texts over the legs of their route and records the translations."""
+        """Translates texts of one route leg by leg and records the translations."""
         route = prepared[0].route
         legs: list[list[TranslatedLeg]] = [[] for _ in prepared]
         joined: list[Tagged] = []
@@ -282,12 +271,10 @@ class Translator:
                     )
                     for text, tagged in zip(prepared, joined, strict=True)
                 ]
-            # Alternatives are those of the last leg: every alternative of an earlier leg would need
-            # its own second leg.
+            # only the last leg has alternatives: each one of an earlier leg would need a second leg
             last = number == len(route) - 1
             leg_request = request
-            # a sentence in the pivot language is of no use as the source of a flagged one
-            if len(route) > 1:
+            if len(route) > 1:  # a flagged sentence is not replaced by one in the pivot language
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
@@ -333,8 +320,8 @@ class Translator:
         priority: int,
         listener: ProgressListener | None,
     ) -> list[list[Draft]]:
-        """Returns the sentences of texts, whose parts are of one leg. The `options` are those for
-        all hypotheses, and for the best one."""
+        """Returns the translated sentences of each text in one leg. `options` are those for all
+        hypotheses, and for the best one."""
         leg, declared = parts[0].leg, sentence.declared(request, *options)
         segments = [each for part in parts for each in part.segments]
         starts = accumulate([len(part.segments) for part in parts], initial=0)
@@ -392,8 +379,7 @@ class Translator:
 
 
 def history_record(translation: Translation) -> TranslationRecord:
-    """Returns the record of a translation: the token ids of every sentence and how it was decoded,
-    without its text."""
+    """Returns the record of a translation: token ids and decoding options, no text."""
     legs = []
     for leg in translation.legs:
         distinct = leg.distinct
@@ -408,8 +394,8 @@ def history_record(translation: Translation) -> TranslationRecord:
 def _sentence_record(
     sentence: Sentence, common: DecodingOptions | None, exact: bool
 ) -> SentenceRecord:
-    """Returns the record of a sentence of a leg with `common` options. Its scores are left out
-    where a forced pass has them, `exact` to the bit."""
+    """Returns the record of a sentence. Options that equal `common` are left out, and so are scores
+    if a forced pass repeats them exactly (`exact`)."""
     record = SentenceRecord(
         sentence.read or sentence.source,
         sentence.ids,
@@ -441,15 +427,15 @@ def _differs_in_case(sentence: Sentence) -> bool:
 
 
 def token_estimate(text: str) -> int:
-    """Returns about how many tokens a text has."""
+    """Returns the approximate number of tokens of a text."""
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 
 def _translated(
     segmented: SegmentedText, drafts: Sequence[Draft], hypotheses: int
 ) -> tuple[Tagged, list[str], tuple[Sentence, ...]]:
-    """Returns the text of the best hypotheses, this text and that of the second best and so on as
-    they are written, and the sentences. One with fewer hypotheses is repeated with its last one."""
+    """Returns the text of the best hypotheses with its codes, the written texts by rank, and the
+    sentences in order. A sentence with fewer hypotheses repeats its last one."""
     joined = [
         segmented.join([each.finished[min(rank, len(each.finished) - 1)] for each in drafts])
         for rank in range(hypotheses)
@@ -466,6 +452,6 @@ def _token_progress(
     segment: Segment,
     leg: Leg,
 ) -> Callable[[tuple[int, ...]], None]:
-    """Returns a function that reports the translation of a segment so far, with its spans."""
+    """Returns a function that reports the translation of a segment so far."""
     decode, reading = leg.model.tokenizer.decode, segment.reading
     return lambda tokens: on_tokens(number, position, reading.with_originals(decode(tokens)))

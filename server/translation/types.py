@@ -1,5 +1,4 @@
-"""The request and the result of a translation as plain data, in text. The engine exchanges token
-ids only."""
+"""The request and the result of a translation as plain data."""
 
 from __future__ import annotations
 
@@ -33,23 +32,26 @@ Storage = Literal["use", "renew", "none"]
 
 @dataclass(slots=True, kw_only=True)
 class TranslationRequest:
-    """One or more texts between the same two languages. Language codes are as the caller wrote
-    them; `source` may be "auto".
+    """Texts between the same two languages, whose codes are as the caller wrote them; `source` may
+    be "auto".
 
-    `split` None stands for "all" in text and for "punctuation" in markup. `markup` says what the
-    elements of XML mean. `options` applies to every sentence; where `best_beam` is not 0, it is the
-    beam width of the best translation, and that of `options` the one of a longer list. `client` is
-    an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted`
-    are the codes of Accept-Language, which help to detect the source. `deadline` is in seconds on
-    the monotonic clock. Without `remember` the translation is not added to the history. `storage`
-    "use" takes the translation from the result cache if it is there; "renew" replaces it there;
-    with "none" nothing of the request is stored. With `localize_numbers` numbers get the separators
-    of the target language. `formality` is the symbol of a form of address (`model.symbols`), if the
-    model knows it; with `formality_required` it is an error if not. `on_flag` says what happens to
-    a sentence with one of the FAULTS: it is only marked, translated again with a wider beam and
-    blocked n-grams, or replaced by its source. With `thorough` every sentence is checked for
-    omissions and gets its confidence. `model` is the only one that is used. `key` identifies the
-    request when it is sent again; None is a hash of its texts and options.
+    - `markup`: what the elements of XML mean.
+    - `split`: where sentences end; None is "all" in text and "punctuation" in markup.
+    - `options`: how every sentence is decoded. If `best_beam` is not 0, it is the beam width of the
+      best translation, and that of `options` is the width of the list of alternatives.
+    - `client`, `weight`: an opaque key of the caller for fair queuing, and the factor of its share.
+    - `deadline`: in seconds on the monotonic clock.
+    - `remember`: whether the translation is added to the history.
+    - `storage`: "use" reads the result cache, "renew" replaces the entry, "none" stores nothing.
+    - `accepted`: codes of Accept-Language, which help to detect the source.
+    - `localize_numbers`: whether numbers get the separators of the target language.
+    - `formality`: the symbol of a form of address (`model.symbols`). A model that does not know it
+      is an error only if `formality_required`.
+    - `on_flag`: a sentence with one of the FAULTS is only marked, translated again with a wider
+      beam and blocked n-grams, or replaced by its source.
+    - `thorough`: every sentence is checked for omissions by its attention.
+    - `model`: the name of the only model to use.
+    - `key`: identifies a repeated request; None is a hash of its texts and options.
     """
 
     texts: tuple[str, ...]
@@ -78,8 +80,8 @@ class TranslationRequest:
 
     @property
     def best(self) -> DecodingOptions:
-        """The options of the best translation, which does not depend on how many others are
-        wanted."""
+        """The options of the best translation, which does not depend on the number of
+        alternatives."""
         options = self.options
         beam = self.best_beam or options.beam_size
         is_best = options.hypotheses == 1 and options.beam_size == beam
@@ -89,11 +91,10 @@ class TranslationRequest:
 @dataclass(slots=True)
 class Sentence:
     """One sentence of one leg, at one or several places of its text. `ids` are the token ids that
-    the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and
-    `targets` holds their texts, best first. `read` is the text that the model read, which has
-    stand-ins for codes: `originals` are what a reader sees of these, by their stand-ins. `flags`
-    say what may be wrong with the translation. `confidence` is the probability that it is not wrong
-    (`model.analysis.confidence`), or None if it is not known."""
+    the encoder read, empty for a copied sentence. `hypotheses` is the n-best list with the texts
+    `targets`. `read` is the text that the model read, in which stand-ins replace codes; `originals`
+    are the visible texts of the codes by stand-in. `flags` say what may be wrong. `confidence` is
+    the probability that nothing is (`model.analysis.confidence`), or None if it is not known."""
 
     source: str
     ids: tuple[int, ...]
@@ -114,13 +115,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ProgressListener:
-    """Callbacks that receive the parts of a translation in order, from the last leg of a route
-    only.
-
-    `on_sentence(text, number, sentence)` gets the position of the text in the request, and of the
-    sentence in the text, both counted from 0. `on_tokens(text, number, target)` gets the
-    translation of a sentence so far.
-    """
+    """Callbacks for the parts of a translation in order, of the last leg only. They get the number
+    of the text in the request and of the sentence in the text, and the sentence (`on_sentence`) or
+    its translation so far (`on_tokens`)."""
 
     on_sentence: Callable[[int, int, Sentence], None]
     on_tokens: Callable[[int, int, str], None] | None = None
@@ -128,10 +125,8 @@ class ProgressListener:
 
 @dataclass(slots=True)
 class TranslatedLeg:
-    """A whole text translated by one model, with its sentences in order: one at several places is
-    one object. `key` identifies the model's weights (`ServedModel.key`); `beam_size` is the width
-    of the search, `reranked` says whether its hypotheses were reranked. `computation` is that of
-    the workers (`WorkerReady.computation`)."""
+    """A whole text translated by one model, with its sentences in order: a sentence at several
+    places is one object. `key` is `ServedModel.key`, `computation` is `WorkerReady.computation`."""
 
     model: str
     key: str
@@ -152,7 +147,7 @@ class TranslatedLeg:
 @dataclass(slots=True)
 class Translation:
     """The translation of one text. `detected` is set if the source language was "auto". `legs` is
-    empty if source and target language are the same. `cached` is True if it is from the result
+    empty if source and target language are the same. `cached` says that it is from the result
     cache."""
 
     id: str
@@ -164,8 +159,7 @@ class Translation:
 
     @property
     def timings(self) -> Timings:
-        """The timings of the slowest sentence of each leg, summed over the legs, in seconds: 0 for
-        a translation from the result cache."""
+        """The slowest timings of each leg, summed over the legs; 0 from the result cache."""
         if self.cached:
             return NO_TIMINGS
         if len(self.legs) == 1 == len(self.legs[0].sentences):

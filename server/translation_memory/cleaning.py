@@ -1,4 +1,4 @@
-"""Reads translation memories without the pairs that teach a model nothing, or something wrong."""
+"""Reads translation memories without useless and wrong pairs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from server.text.syntax import plain
 from server.translation_memory.formats import KINDS, reader_of
 
 MOST_TIMES, SPARE_BYTES = 3, 40
-"""Most bytes of a text for each byte of the other one, beside those to spare. In bytes scripts are
-alike."""
+"""A text has at most MOST_TIMES the bytes of the other one and SPARE_BYTES more."""
 LEAST_WORDS, LEAST_LETTERS, SAMPLE = 5, 24, 200
-"""Words and characters from which on the language of a text is judged, by its first characters."""
+"""Least words and characters of a text whose language is judged, by its first SAMPLE characters."""
 LEAST_WRONG = 10
-"""Texts in another language from which on a file is refused, if they are more than half of the
-judged ones."""
+"""A file is refused if at least so many texts, and half of the judged ones, are in another
+language."""
 NEIGHBOURS = "en de fr es it pt nl pl sv".split()
 """Languages that a text may be in instead."""
 INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
@@ -43,8 +42,7 @@ class Cleaner:
         self._wrong: Counter[str] = Counter()
 
     def clean(self, pair: Pair) -> Pair | None:
-        """Returns a pair with single spaces and without invisible characters, or None if it is
-        dropped."""
+        """Returns a pair with single spaces and without invisible characters; None drops it."""
         source, target = (
             " ".join(INVISIBLE.sub("", text).split()) for text in (pair.source, pair.target)
         )
@@ -54,8 +52,7 @@ class Cleaner:
         return Pair(source, target)
 
     def check_languages(self) -> None:
-        """Raises InvalidRequest if most of the texts since the last call are in another
-        language."""
+        """Raises InvalidRequest if most texts since the last call are in another language."""
         wrong = [
             code
             for code in self._languages
@@ -70,7 +67,7 @@ class Cleaner:
             )
 
     def _fault(self, source: str, target: str) -> str:
-        """Returns why a pair is dropped, or an empty text."""
+        """Returns why a pair is dropped, or ""."""
         texts = (source, target)
         sizes = sorted(len(text.encode()) for text in texts)
         if not all(texts):
@@ -129,16 +126,14 @@ TERM_WORDS = 5
 def read_memory(
     paths: Iterable[Path], source: str, target: str, longest: int = 1_000
 ) -> tuple[list[Pair], dict[str, int]]:
-    """Returns the useful pairs of files, and the number of the others by reason. `longest` is the
-    most characters of a text. Raises OSError, and InvalidRequest for a file that cannot be read or
-    is in other languages.
-
-    Tables of short entries are glossaries if there are other files: their pairs are terms.
-    """
+    """Returns the useful pairs of files, and the number of dropped pairs by reason. `longest` is
+    the most characters of a text. Tables of short entries are glossaries, with terms as pairs, if
+    there are other files. Raises OSError, and InvalidRequest for a file that cannot be read or is
+    in other languages."""
     dropped: Counter[str] = Counter()
     cleaner = Cleaner(source, target, longest, dropped)
     pairs: list[Pair] = []
-    # Glossaries first, because a pair is dropped that has been read before.
+    # glossaries first, because repeated pairs are dropped
     for path in sorted(paths, key=lambda path: path.suffix.lower() not in TABLES):
         reader = reader_of(path)
         try:
@@ -152,12 +147,12 @@ def read_memory(
             raise InvalidRequest(f"{path}: {error}") from error
         term = path.suffix.lower() in TABLES and is_glossary(read)
         pairs += [replace(pair, term=True) for pair in read] if term else read
-    return [replace(pair, term=False) for pair in pairs] if all(
-        pair.term for pair in pairs
-    ) else pairs, dropped
+    if all(pair.term for pair in pairs):
+        pairs = [replace(pair, term=False) for pair in pairs]
+    return pairs, dropped
 
 
 def is_glossary(pairs: Sequence[Pair]) -> bool:
-    """Returns whether the texts of a table are terms: a few words each, and no sentence."""
+    """Returns whether the texts of a table are terms: few words and no sentences."""
     texts = (text for pair in pairs for text in (pair.source, pair.target))
     return all(len(text.split()) <= TERM_WORDS and text[-1] not in ".!?" for text in texts)

@@ -24,13 +24,12 @@ from server.text.syntax import plain
 
 CODES = frozenset("bpt ept bx ex sc ec it sm em".split())
 POINTS = frozenset("ph x ut cp".split())
-"""Inline elements that are codes: beginnings and ends, and those that stand alone. All others are
-around words."""
+"""Inline elements that are codes: beginnings and ends, and those that stand alone."""
 POINT = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
 def elements(path: Path, root: str, *names: str) -> Iterator[Element]:
-    """Yields the elements with these names in an XML file, and removes each after use. Raises
+    """Yields the elements with these names in an XML file, and removes them after use. Raises
     InvalidRequest with the line, also for another `root`."""
     try:
         with path.open("rb") as file:
@@ -51,13 +50,13 @@ def elements(path: Path, root: str, *names: str) -> Iterator[Element]:
 
 
 def text_of(element: Element | None) -> str:
-    """Returns the text of a segment without inline codes. Codes that are a placeholder of a program
-    are kept, and others that separate words become a space."""
+    """Returns the text of a segment without inline codes, but for placeholders of programs. Codes
+    that separate words become a space."""
     return "" if element is None else POINT.sub(" ", _marked(element)).replace("\0", "")
 
 
 def _marked(element: Element) -> str:
-    """Returns the text of an element with a NUL for each code that stands alone."""
+    """Returns the text of an element with a NUL for codes that stand alone."""
     parts = [element.text or ""]
     for child in element.iterchildren(etree.Element):
         name, text = etree.QName(child).localname, _marked(child)
@@ -76,7 +75,7 @@ Reader = Callable[[Path, Languages, Counter[str]], Iterator[Pair]]
 """Yields the pairs of a file and counts the others by reason."""
 UNTRANSLATED, UNAPPROVED = "not translated", "fuzzy or not approved"
 DRAFT = re.compile(r"new|initial|needs-.*|rejected.*|.*mt.*|fuzzy.*")
-"""States in XLIFF, and their qualifiers, of a translation that nobody approved."""
+"""States in XLIFF, and their qualifiers, of an unapproved translation."""
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 SAMPLE = 20
 """Rows that show the separator of a CSV file."""
@@ -84,16 +83,15 @@ SAMPLE = 20
 
 @lru_cache(maxsize=1024)
 def is_in(tag: str, language: str) -> bool:
-    """Returns whether a tag of a file, such as en-US, names a language; region and script do not
-    matter."""
+    """Returns whether a tag of a file, such as en-US, names a language, in any region."""
     return resolve_language_code(tag, (primary_subtag(language),)) is not None
 
 
 def pair_of(
     texts: Sequence[tuple[str, str]], languages: Languages, dropped: Counter[str]
 ) -> Iterator[Pair]:
-    """Yields the pair among texts with language tags, if there is one. A text with the very code
-    goes before others."""
+    """Yields the pair of these languages among texts with language tags, if there is one. The exact
+    code has precedence."""
     pair = []
     for code in languages:
         fitting = [(tag.lower() != code.lower(), text) for tag, text in texts if is_in(tag, code)]
@@ -115,8 +113,7 @@ def read_tmx(path: Path, languages: Languages, dropped: Counter[str]) -> Iterato
 
 
 def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads approved translations in XLIFF, also of the segments into which a tool has cut a
-    unit."""
+    """Reads approved translations of the units and segments in XLIFF."""
     for unit in elements(path, "xliff", "trans-unit", "segment"):
         above = {
             name: value
@@ -145,8 +142,7 @@ def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
 
 
 def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads a gettext catalog without its fuzzy entries. Of the plural forms the first and the last
-    are used."""
+    """Reads a gettext catalog without fuzzy entries, with the first and the last plural forms."""
     catalog = parse(decoded(path.read_bytes())[0])
     tag = catalog.metadata.get("Language") or languages[1]
     for entry in catalog:
@@ -163,9 +159,8 @@ def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator
 
 
 def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
-    """Reads TSV or CSV of two columns, or with a first row that names the columns of the languages,
-    or with the languages of each entry in a third and fourth column, as the glossaries of DeepL
-    have them."""
+    """Reads TSV or CSV of two columns, or with a first row that names the languages of columns, or
+    with the languages of each entry in a third and fourth column, as in glossaries of DeepL."""
     text, _ = decode(path.read_bytes())
     names = {"source": languages[0], "target": languages[1]} | {
         language_name(code).lower(): code for code in languages
@@ -199,12 +194,12 @@ def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yields the lines of a text with their ends, without a second copy of a large text."""
+    """Yields the lines of a text with their ends, without a copy of a large text."""
     return (line[0] for line in LINES.finditer(text))
 
 
 def separator_of(text: str) -> str:
-    """Returns the separator that divides the first rows of a CSV file into equally many columns."""
+    """Returns the separator that gives the first rows of a CSV file equally many columns."""
     for separator in ",;\t":
         rows = csv.reader(lines_of(text), delimiter=separator)
         if (

@@ -1,5 +1,4 @@
-"""The file formats that can be translated, by file name suffix. `server.documents.reader_process`
-reads them."""
+"""The file formats that can be translated, by the suffix of a file name."""
 
 from __future__ import annotations
 
@@ -9,15 +8,14 @@ from server.errors import InvalidRequest
 
 
 class FileFormat(NamedTuple):
-    """A format of files with this suffix. `read` in the module `reader` reads them, another
-    function if it is named."""
+    """The format of files with a suffix, which `function` of the module `reader` reads."""
 
     suffix: str
     media_type: str
     reader: str
     function: str = "read"
     written_as: str = ""
-    """The suffix of translated files, if it is another one."""
+    """Another suffix of translated files, or ""."""
 
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -51,20 +49,18 @@ SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 
 
 def format_of(name: str, output: str = "", setting: str = "'output_format'") -> FileFormat:
-    """Returns the format of a file by its name and by the suffix of its translation, with or
-    without its dot, which the caller chose by `setting`. The first of a kind of files is its
-    default. Raises InvalidRequest."""
+    """Returns the format of a file by its name and the suffix of its translation ("": the first),
+    which the caller chose by `setting`. Raises InvalidRequest."""
     read = [format for format in FORMATS if name.lower().endswith(format.suffix)]
     if not read:
         raise InvalidRequest(
             f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}."
         )
-    for format in read:
-        if not output or (format.written_as or format.suffix) == "." + output.lower().removeprefix(
-            "."
-        ):
-            return format
-    written = " or ".join((format.written_as or format.suffix).removeprefix(".") for format in read)
+    written = {(format.written_as or format.suffix)[1:]: format for format in read}
+    format = written.get(output.lower().removeprefix(".")) if output else read[0]
+    if format is not None:
+        return format
+    choices = " or ".join(written)
     raise InvalidRequest(
-        f"A {read[0].suffix} file is translated into {written} here; set {setting} to {written}."
+        f"A {read[0].suffix} file is translated into {choices} here; set {setting} to {choices}."
     )

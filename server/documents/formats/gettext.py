@@ -1,5 +1,4 @@
-"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Translated messages
-are kept."""
+"""Reads gettext catalogs (.po, .pot): messages without a translation get one."""
 
 from __future__ import annotations
 
@@ -10,8 +9,7 @@ from functools import partial
 
 import polib
 
-from server.documents.document import Document, has_words
-from server.documents.formats.labels import MARK, label
+from server.documents.document import ACCESS_KEY, Document, has_words, label
 from server.documents.formats.plain import LINES, decode
 from server.errors import InvalidRequest
 
@@ -19,7 +17,7 @@ CHARSET = re.compile(rb"(Content-Type:[^\"\n]{0,100}charset=)([\w.:\-]{2,40})", 
 OTHER_CHARSET = re.compile(CHARSET.pattern.replace(rb"=)", rb"=)(?!utf-8)"), re.IGNORECASE)
 PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
 LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
-"""A line longer than those of a catalog that wraps them."""
+"""A line of a catalog that does not wrap its lines."""
 WIDTH, UNLIMITED = 79, 10**9
 wrap = partial(
     textwrap.wrap,
@@ -29,11 +27,11 @@ wrap = partial(
     break_long_words=False,
 )
 ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
-"""Languages without plural forms, for catalogs that do not state a rule."""
+"""Languages without plural forms."""
 
 
 def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
-    """Returns the text of a catalog, its encoder, and whether it leaves its encoding open."""
+    """Returns the text of a catalog, its encoder, and whether it does not name its encoding."""
     charset = CHARSET.search(data)
     named = charset[2].decode() if charset else "utf-8"
     return *decode(data, named), named == "CHARSET"
@@ -42,7 +40,7 @@ def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
 def parse(text: str) -> polib.POFile:
     """Returns a catalog. Raises InvalidRequest."""
     try:
-        # The first character makes sure that polib does not take the text for the name of a file.
+        # the line end keeps polib from taking the text for the name of a file
         return polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
         line = re.search(r"line (\d+)", str(error))
@@ -51,8 +49,7 @@ def parse(text: str) -> polib.POFile:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Only the lines of translations and of
-    these settings change."""
+    """Reads a catalog and sets its language to `target`. All other lines are kept."""
     text, encode, open_charset = decoded(data)
     catalog = parse(text)
     entries = [
@@ -61,7 +58,10 @@ def read(data: bytes, target: str) -> Document:
         if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)
     ]
     labels = [
-        label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text
+        label(text, ACCESS_KEY)
+        for entry in entries
+        for text in (entry.msgid, entry.msgid_plural)
+        if text
     ]
 
     def write(translations: Sequence[str]) -> bytes:
@@ -99,21 +99,21 @@ def read(data: bytes, target: str) -> Document:
 def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
     """Returns the range of lines of the entry that begins with line `first`, up to an empty line or
     the next entry."""
-    first = max(0, first)  # polib counts no line of the first entry
+    first = max(0, first)  # polib gives the first entry no line
     while first < len(lines) and not lines[first].strip():
         first += 1
-    last, written = first, False
+    last, has_translation = first, False
     while last < len(lines) and lines[last].strip():
-        if written and not lines[last].startswith(("msgstr", '"', " ", "\t")):
+        if has_translation and not lines[last].startswith(("msgstr", '"', " ", "\t")):
             break
-        written |= lines[last].startswith("msgstr")
+        has_translation |= lines[last].startswith("msgstr")
         last += 1
     return first, last
 
 
 def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[str]:
-    """Returns the lines of an entry that is not fuzzy, with translations by number of the plural
-    form (-1: none)."""
+    """Returns the lines of an entry with new translations by number of the plural form (-1: no
+    plural), without its mark as fuzzy."""
     kept = []
     for line in lines:
         if line.startswith("msgstr"):
@@ -121,7 +121,7 @@ def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[st
         if line.startswith("#,"):
             flags = [flag for flag in re.split(r"\s*,\s*", line[2:].strip()) if flag != "fuzzy"]
             kept += ["#, " + ", ".join(flags)] if flags else []
-        elif not line.startswith("#|"):  # the message before it changed
+        elif not line.startswith("#|"):  # the previous message of a fuzzy entry
             kept.append(line)
     for number, text in made.items():
         name = f"msgstr{'' if number < 0 else f'[{number}]'}"
@@ -135,8 +135,8 @@ def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[st
 
 
 def with_settings(lines: list[str], settings: dict[str, str]) -> list[str]:
-    """Returns the lines of a catalog with these settings in its header, the message without an id
-    and context."""
+    """Returns the lines of a catalog with these settings in its header, which is the translation of
+    the empty message."""
     quoted = {name: f'"{name}: {value}\\n"' for name, value in settings.items()}
     before = ["", *lines]
     headers = (
@@ -159,12 +159,12 @@ def with_settings(lines: list[str], settings: dict[str, str]) -> list[str]:
 
 
 def is_translated(entry: polib.POEntry) -> bool:
-    """Returns whether a message has a translation that is not marked as fuzzy."""
+    """Returns whether a message has a translation that is not fuzzy."""
     return all(entry.msgstr_plural.values() or [entry.msgstr]) and "fuzzy" not in entry.flags
 
 
 def plural_rule(target: str) -> str:
-    """Returns a rule for the plural forms of a language whose catalog states none."""
+    """Returns the plural rule of a language for a catalog without one."""
     if target in ONE_FORM:
         return "nplurals=1; plural=0;"
     return f"nplurals=2; plural=(n {'>' if target in ('fr', 'pt') else '!='} 1);"

@@ -1,4 +1,4 @@
-"""Reads web pages (.html). Attributes that people read are translated too."""
+"""Reads web pages (.html) with the attributes that people read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ CHARSET = re.compile(
     rb"|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})[^>]{0,200}>",
     re.I,
 )
-"""Declarations of a page's encoding. A tag without an end is excluded: it is text, and after
-translation it would no longer declare the encoding."""
+"""Declarations of a page's encoding. A tag without an end is text, and declares nothing."""
 ROOT = re.compile(r"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(r"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)(["'])((?:(?!\4).)*)\4""", re.DOTALL)
 LABELS = frozenset("alt title placeholder aria-label label summary description caption".split())
-"""Attributes that people read, of any element; the last two of components."""
+"""Attributes that people read."""
 NO_BREAK = 0xA0
 BUTTON = re.compile(r"\stype\s*=\s*[\"']?(?:submit|reset|button)\b", re.IGNORECASE)
 META = re.compile(
@@ -37,8 +36,8 @@ META = re.compile(
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`.
-    Characters outside the encoding are written as references."""
+    """Reads HTML or XHTML in its declared encoding, and sets its language to `target`. Characters
+    outside the encoding become references."""
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8", markup=True)
     tokens = list(markup_tokens(text))
@@ -64,7 +63,7 @@ def read(data: bytes, target: str) -> Document:
 
 
 def spellings(texts: Iterable[str]) -> dict[int, str]:
-    """Returns how the characters are written that these texts of a page only have as references."""
+    """Returns the references of characters that these texts of a page never write literally."""
     parts = [part for text in texts for part in pieces(text)]
     literal = set("<>&").union(*(text for text, raw in parts if text == raw))
     spelled = {
@@ -76,8 +75,8 @@ def spellings(texts: Iterable[str]) -> dict[int, str]:
 
 
 def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
-    """Returns a translation of HTML with its references as in its source, and with other values of
-    attributes."""
+    """Returns a translation of HTML with the references of its source, and with these values of
+    attributes replaced."""
     signs = (
         {}
         if new == source
@@ -88,17 +87,17 @@ def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
         if isinstance(token, str):
             parts.append(token.replace("&nbsp;", "\xa0").translate(signs) if signs else token)
             continue
-        found = [value for value in labels(token) if value[5] in values] if values else ()
         edits = [
-            (*value.span(5), attribute(values[value[5]], value[5], value[4])) for value in found
+            (*value.span(5), attribute(values[value[5]], value[5], value[4]))
+            for value in (labels(token) if values else ())
+            if value[5] in values
         ]
         parts.append(edited(token.raw, edits)[0])
     return "".join(parts)
 
 
 def attribute(text: str, source: str, quote: str) -> str:
-    """Returns a text as the value of an attribute in these quotes, with the references of its
-    source."""
+    """Returns a text as the value of an attribute in quotes, with the references of its source."""
     written = html.escape(valid_text(text), quote=False).translate(spellings((source,)))
     return written.replace(quote, html.escape(quote))
 

@@ -1,6 +1,6 @@
-"""Reads Markdown. Blocks that markdown-it finds are translated in place, with their markup as
-codes, after the labels in the markup: titles of links, attributes that people read, titles in front
-matter. Code, link targets and comments are copied.
+"""Reads Markdown. The blocks that markdown-it finds are translated in place with their markup as
+codes, and so are labels in markup: titles of links, attributes that people read, front matter.
+Code, link targets and comments are copied.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from server.translation import coded_text
 from server.translation.coded_text import coded
 
 BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
-"""Finds the blocks; inline markup is read by `to_inline`."""
+"""Parses the blocks; `to_inline` parses inline markup."""
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(
@@ -43,7 +43,7 @@ FRONT_MATTER = re.compile(
 TITLES = LABELS | set(
     "linkTitle subtitle sidebar_label heading excerpt tagline lead details".split()
 )
-"""Keys of front matter whose texts a page shows."""
+"""Keys of front matter that a page shows."""
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
     r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
@@ -52,8 +52,8 @@ FRAME = re.compile(
     r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})(?:\[(?P<title2>[^\[\]]+)\]|[ "
     r"\t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
 )
-"""A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or
-of `:::`)."""
+"""A line of a template, or the first line of an admonition or tab of Python-Markdown, whose body is
+indented, or a line of `:::`."""
 CODE_FRAME = re.compile(
     r"^[ "
     r"\t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$",
@@ -61,7 +61,7 @@ CODE_FRAME = re.compile(
 )
 """Tags of code."""
 BODY = re.compile(r"\s*(?:\[\^[^\]\s]+\]:|:[ \t]+\S)")
-"""The beginning of a note or definition, whose other paragraphs are indented."""
+"""The beginning of a footnote or definition, whose other paragraphs are indented."""
 MODULE = re.compile(
     r"import\s+(?:[\w$*{][^'\"]{0,500}?from\s+)?['\"][^'\"\n]+['\"];?\s*$"
     r"|\{/\*(?:[^*]|\*(?!/))*\*/\}\s*$|export\s+(?:(?:const|let|var|function|class|async)\s+[\w$]+\s*[=({]|default\s+(?:(?:function|class|async)\b|[({]|[\w$]+;\s*$)|[*{])",
@@ -79,10 +79,9 @@ MARKER = re.compile(
 
 
 class Block(NamedTuple):
-    """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the
-    line break within it with the indentation of the next line. `escaped` are the characters that
-    are written as in the source. One that is `in_line` begins after a mark, as headings and cells
-    do."""
+    """A part of the file from `start` to `end`. `source` are its lines without their `indent`, which
+    begins with the line end. `escaped` are the characters that are escaped, as they are written.
+    With `in_line` it begins after a mark, as headings and cells do."""
 
     start: int
     end: int
@@ -119,18 +118,20 @@ def read(data: bytes, target: str) -> Document:
 
 
 def places_of(text: str) -> tuple[list[Place], list[Place]]:
-    """Returns the places of the blocks with words, and those of the labels in their markup."""
-    found = sorted(find_blocks(text), key=itemgetter(0))
-    blocks = [block for block in found if isinstance(block, Block) and has_words(block.tagged.text)]
-    places = [
-        Place(block.start, block.end, coded(block.tagged), partial(written, block))
-        for block in blocks
-    ]
-    return places, [label for label in found if isinstance(label, Place) and has_words(label.text)]
+    """Returns the places of the blocks with words, and those of the labels in markup."""
+    blocks: list[Place] = []
+    in_markup: list[Place] = []
+    for part in sorted(find_blocks(text), key=itemgetter(0)):
+        if isinstance(part, Place):
+            in_markup += [part] if has_words(part.text) else []
+        elif has_words(part.tagged.text):
+            write = partial(written, part)
+            blocks.append(Place(part.start, part.end, coded(part.tagged), write))
+    return blocks, in_markup
 
 
 def labels_of(text: str, start: int, end: int) -> Iterator[Place]:
-    """Yields the labels in a part of the text, which is markup."""
+    """Yields the labels in markup from `start` to `end`."""
     sign, at = text[start:end].lstrip("> \t\n")[:1], start
     for token in markup_tokens(text[start:end]) if sign == "<" else ():
         for value in labels(token):
@@ -157,14 +158,16 @@ def label_place(text: str, start: int, end: int, is_attribute: bool = False) -> 
 
 
 def front_labels(text: str) -> Iterator[Place]:
-    """Yields the titles and descriptions in front matter, which is in YAML or TOML."""
+    """Yields the titles and descriptions in front matter in YAML or TOML."""
     front = FRONT_MATTER.match(text)
-    for found in SHORTCODE.finditer(front[0]) if front and text[0] == "+" else ():
-        yield label_place(text, *found.span(found.lastindex or 0))
-    with suppress(YAMLError, ValueError, RecursionError, InvalidRequest):
-        for key, value in pairwise(find_scalars(front[0])) if front and text[0] == "-" else ():
-            if key.key and not value.key and key.depth == value.depth and key.text in TITLES:
-                yield Place(value.start, value.end, value.text, partial(rendered, value, text))
+    if front and text[0] == "+":
+        for match in SHORTCODE.finditer(front[0]):
+            yield label_place(text, *match.span(match.lastindex or 0))
+    elif front:
+        with suppress(YAMLError, ValueError, RecursionError, InvalidRequest):
+            for key, value in pairwise(find_scalars(front[0])):
+                if key.key and not value.key and key.depth == value.depth and key.text in TITLES:
+                    yield Place(value.start, value.end, value.text, partial(rendered, value, text))
 
 
 def find_blocks(text: str) -> Iterator[Block | Place]:
@@ -236,9 +239,8 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
 
 
 def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns text with as many lines, in which those of templates and the first and last ones of
-    admonitions and tabs are empty, and their bodies are not indented; and the places of their
-    titles and of templates."""
+    """Returns the lines of a text without those that match FRAME or are code of templates, which
+    become empty, and without the indentation of bodies; and the places of titles and templates."""
     lines: list[str] = []
     titles: list[tuple[int, int]] = []
     bodies: list[int] = []
@@ -271,8 +273,8 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def written(block: Block, translated: str) -> str:
-    """Returns the Markdown of a translated block, in lines of the same length. One that would
-    become other blocks, because it loses a line or begins with a comment, is left as it was."""
+    """Returns the Markdown of a translated block in lines of the same length. A block that would
+    become other blocks is left as it was."""
     tagged = block.tagged
     if tagged.escape:
         return spelled_as(
@@ -301,8 +303,7 @@ def kinds(text: str) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Returns text in lines of about `width` characters, unless it has line breaks that are part of
-    it."""
+    """Returns text in lines of about `width` characters, unless it has line breaks."""
     lines = textwrap.wrap(
         text, width, expand_tabs=False, break_long_words=False, break_on_hyphens=False
     )
@@ -316,9 +317,8 @@ EXTENSION = (
     r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ "
     r"\t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
 )
-"""Lines that CommonMark reads as text, with the line ends around them: the beginning of an
-admonition (`[!NOTE]`), a formula, the mark of a definition or of a footnote, the definition of a
-link."""
+"""Markup of extensions, which CommonMark reads as text, with the line ends around it: the beginning
+of an admonition (`[!NOTE]`), a formula, the mark of a definition or footnote, a link definition."""
 LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__):))"
 """The end of a line before one that begins with a label: `**Name:** text`."""
 STRONG_LINE = re.compile(r"[ \t]*(\*\*|__)[^*_\n]{1,60}\1[:.!]?")
@@ -335,7 +335,7 @@ TITLE = re.compile(rf"\s{QUOTED}(?=\s*(?:\)|\Z))", re.DOTALL)
 SHORTCODE = re.compile(rf"\s(?:{'|'.join(sorted(TITLES))})\s*=\s*{QUOTED}")
 """An attribute of a template that people read."""
 QUOTES = {"{": SHORTCODE, "[": TITLE, "]": TITLE}
-"""What finds the texts in markup, by its first character."""
+"""Patterns of the labels in markup, by its first character."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
@@ -352,7 +352,7 @@ TOKEN = re.compile(
 
 
 def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[str, str]]:
-    """Returns the text of a block with its codes, and how its escaped characters are written."""
+    """Returns the text of a block with its codes, and its escaped characters as they are written."""
     tokens = list(TOKEN.finditer(source))
     pairs = paired(tokens, source, references)
     parts: list[str | Tag] = []
@@ -396,9 +396,9 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
 def paired(
     tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]
 ) -> dict[int, tuple[int, str]]:
-    """Returns the markup that surrounds text: for the number of a token, the number of the other
-    one and how the token is written. A reference to the text itself becomes a reference to its
-    label, which is not translated."""
+    """Returns pairs of markup around text: for the number of a token, the number of the other token
+    and how the token is written. A reference by its own text becomes one by a label, which is not
+    translated."""
     pairs: dict[int, tuple[int, str]] = {}
     opened = Opened[int]()
     for i, token in enumerate(tokens):

@@ -1,8 +1,7 @@
 """Reads JSON and YAML files of messages: strings are translated in place.
 
-In the message files of browser extensions only `message` is translated; in .arb files keys with `@`
-are metadata. If the only key at the top of a YAML file is a language (as in Ruby on Rails), it
-becomes the target language.
+In message files of browser extensions only `message` is translated; in .arb files keys with `@` are
+metadata. A language as the only top key of a YAML file (Ruby on Rails) becomes the target language.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import NamedTuple
 import orjson
 import yaml
 
-from server.documents.document import Document, check_depth, has_words, in_place
-from server.documents.formats.labels import labelled
+from server.documents.document import Document, check_depth, has_words, in_place, labelled
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.languages import NAMES, primary_subtag
@@ -33,7 +31,7 @@ NEVER_ESCAPED = re.compile(r"[\w\"\\]", re.ASCII)
 CODE = re.compile(
     r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.:]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*"
 )
-"""Values that are not words: addresses, paths, names in code."""
+"""Strings that are not words: addresses, paths, names in code."""
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
@@ -41,8 +39,8 @@ BRACKETS = re.compile(r"[\[\]{},:?]")
 PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
 """The anchor and the tag before a scalar."""
 SYMBOL, COLON = re.compile(r"(?<![^\s\[{,]):(?=[^\W\d])"), "\ue000"
-"""A colon that begins a word, which YAML 1.2 allows everywhere and libyaml does not in a flow
-collection: `[:year, :month]`. It is read as a character of words."""
+"""A colon that begins a word, and the character that replaces it for libyaml, which does not allow
+it in a flow collection: `[:year, :month]`."""
 STRING = "tag:yaml.org,2002:str"
 
 
@@ -86,8 +84,7 @@ read_with_comments = partial(read, comments=True)
 
 
 def quoted(text: str, source: str, ascii_only: bool = False) -> str:
-    """Returns a text in quotes. Signs and foreign letters that its source escapes are escaped in
-    the same way."""
+    """Returns a text in quotes. Characters that its source escapes are escaped in the same way."""
     kept: dict[int, str] = {}
     for escape in ESCAPE.findall(source):
         units = (
@@ -103,13 +100,13 @@ def quoted(text: str, source: str, ascii_only: bool = False) -> str:
 
 
 def blank(found: re.Match[str]) -> str:
-    """Returns spaces instead of a comment, and a string as it is."""
+    """Returns a string as it is, and spaces instead of a comment."""
     return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
 
 
 def find_values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:
-    """Yields the start and the end of the strings of valid JSON that are not keys, the keys that
-    lead to them, and the text."""
+    """Yields the strings of valid JSON that are not keys: start, end, the keys that lead to it, and
+    text."""
     path: list[str] = []  # the last key of every open object, "" in an array
     for token in TOKEN.finditer(text):
         raw = token[0]
@@ -125,7 +122,7 @@ def find_values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:
 
 
 def is_text(path: tuple[str, ...], text: str, hides: Callable[[tuple[str, ...]], bool]) -> bool:
-    """Returns whether people read a string. `hides` says whether its collections are metadata."""
+    """Returns whether people read a string. `hides` says whether collections are metadata."""
     if path[-1:] != ("message",) and hides(path[:-1]):
         return False  # the description or a placeholder of a browser extension's message
     return is_words(text) and not any(key.startswith("@") for key in path)
@@ -137,9 +134,9 @@ def is_words(text: str) -> bool:
 
 
 class Scalar(NamedTuple):
-    """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for
-    plain ones. `depth` counts the collections around it, the last of which is written in brackets
-    if it is in a `flow`."""
+    """A string of a YAML file from `start` to `end`. `style` is its first character, "" for a plain
+    scalar. `depth` counts the collections around it. `flow` says that the last one is in
+    brackets."""
 
     start: int
     end: int
@@ -175,7 +172,7 @@ def read_yaml(data: bytes, target: str) -> Document:
 def find_scalars(text: str) -> Iterator[Scalar]:
     """Yields the strings of a file. Aliases are not followed."""
     flows = [False]
-    # for a mapping the number of its nodes until now, for a sequence a negative number
+    # the number of nodes of each open mapping, or a negative number for a sequence
     stack: list[int] = []
     read = text if COLON in text else SYMBOL.sub(COLON, text)
     for event in yaml.parse(read, Loader=Loader):
@@ -226,7 +223,7 @@ def rendered(scalar: Scalar, text: str, new: str) -> str:
 
 
 def is_plain(scalar: Scalar, new: str) -> bool:
-    """Returns whether a translation can be written without quotes in the place of a scalar."""
+    """Returns whether a translation can be written in place of a scalar without quotes."""
     if not (new[:1].isalnum() or new[:1] == scalar.text[:1]) or (
         scalar.flow and BRACKETS.search(new)
     ):

@@ -1,8 +1,7 @@
 """Reads plain text (.txt).
 
 The lines of a hard-wrapped paragraph are joined, and its translation is wrapped at the same width.
-A line continues the one before it if its first word did not fit there; other lines stay lines of
-their own.
+A line continues the line before if its first word did not fit there.
 """
 
 from __future__ import annotations
@@ -34,13 +33,12 @@ ENCODINGS = re.compile(
     r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)",
     re.IGNORECASE,
 )
-"""Encodings of web pages. Some of Python's other codecs take time that grows with the square of the
-length."""
+"""Encodings of web pages. Some other codecs of Python take quadratic time."""
 UTF_16_SHARE = 0.5
 LEGACY_SAMPLE = 20_000
 WESTERN_SHARE = 0.25
 """Largest share of letters outside ASCII in a text in Latin-1 whose language is in no list: about
-0.05 in French, above 0.9 in Cyrillic or Greek that is read as Latin-1."""
+0.05 in French, above 0.9 in Cyrillic that is read as Latin-1."""
 _CENTRAL = "ąćęłńóśźż áéěíóúůýčďňřšťž áäčďéíĺľňóôŕšťúýž áéíóöőúüű ăâîşţ čćđšž".split()
 ALPHABETS = {
     "cp1252": "äöüß àâæçéèêëîïôœùûüÿ áéíñóúü áâãàçéêíóôõúü àèéìíîòóùú åäöæøé ëïéèöüáóíú áðéíóúýþæö "
@@ -50,23 +48,21 @@ ALPHABETS = {
     "cp1254": ["çğıöşüâî"],
     "cp1257": ["ąčęėįšųūž", "āčēģīķļņšūž"],
 }
-"""Letters outside ASCII of languages, by the encoding of older files with them."""
+"""Letters outside ASCII of languages, by the encoding of their older files."""
 ALPHABET_SHARE = 0.85
-"""Least share of these letters that belong to one language."""
+"""Least share of a text's letters outside ASCII that belong to one language."""
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 MIN_WIDTH = 40
-"""Paragraphs whose longest line is shorter are not wrapped text."""
 MAX_WIDTH = 160
+"""Shortest and longest width of wrapped text."""
 SLACK = 0.1
-"""Share of the width that a filled line may be shorter."""
+"""Share of the width that a full line may lack."""
 CONTINUED = 0.25
-"""Least share of the line breaks that are within a sentence: the next line begins with a small
-letter."""
+"""Least share of line breaks before a small letter, which are within a sentence."""
 ITEM = re.compile(r"\s*(?:[-*+•‣◦▪●○·–—>|#=~_]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s|\[)")
-"""The beginning of an item that does not continue the line before: of a list, quotation, table,
-heading or rule."""
+"""The beginning of an item of a list, quotation, table, heading or rule."""
 COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
-"""White space as between the columns of a table."""
+"""White space between the columns of a table."""
 END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
 FIRST_WORD = re.compile(r"\s*(\S+)")
 
@@ -90,9 +86,10 @@ def read(data: bytes, target: str) -> Document:
 def decode(
     data: bytes, encoding: str = "utf-8", markup: bool = False
 ) -> tuple[str, Callable[[str], bytes]]:
-    """Returns the text of a file and a function that encodes a text in the same way: what the
-    encoding lacks becomes references in `markup`, and other files UTF-8. Raises InvalidRequest."""
-    marks = (each for each in BYTE_ORDER_MARKS if data.startswith(each[0]))
+    """Returns the text of a file and a function that encodes a text in the same way. Characters
+    that the encoding lacks become references in `markup`; other files become UTF-8. Raises
+    InvalidRequest."""
+    marks = ((mark, name) for mark, name in BYTE_ORDER_MARKS if data.startswith(mark))
     mark, marked = next(marks, (b"", unmarked_utf_16(data)))
     encoding = marked or (encoding if ENCODINGS.match(encoding) else "utf-8")
     try:
@@ -116,8 +113,8 @@ def decode(
 
 
 def unmarked_utf_16(data: bytes) -> str | None:
-    """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of
-    most text is zero."""
+    """Returns the name of the encoding of UTF-16 without a byte order mark, or None: most of its
+    high bytes are zero."""
     head = data[:HEAD_BYTES]
     high, low = head[::2].count(0), head[1::2].count(0)
     is_utf_16 = (
@@ -127,8 +124,8 @@ def unmarked_utf_16(data: bytes) -> str | None:
 
 
 def legacy_encoding(data: bytes) -> str:
-    """Returns the encoding of text with a byte for each letter, most of which are in ASCII, and the
-    others in the alphabet of one language, as far as possible; "" if it has none."""
+    """Returns the encoding with one byte for each letter in which most letters outside ASCII belong
+    to one language, or ""."""
     chosen, best = "", -1
     for encoding, alphabets in ALPHABETS.items():
         try:
@@ -149,13 +146,13 @@ def legacy_encoding(data: bytes) -> str:
 
 
 class Paragraph(NamedTuple):
-    """Lines of a text, as written, that are one `text`."""
+    """Hard-wrapped lines as written, and as one `text`."""
 
     lines: tuple[str, ...]
     text: str
 
     def wrapped(self, translation: str) -> str:
-        """Returns the translation in lines of the same width, indentation and line ends."""
+        """Returns a translation in lines of the same width, indentation and line ends."""
         width = max(len(line.rstrip()) for line in self.lines)
         dense = len(NO_SPACES.findall(translation)) * 2 > len(translation)
         rows = textwrap.wrap(
@@ -171,7 +168,7 @@ class Paragraph(NamedTuple):
 
 
 def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
-    """Yields the lines of a text in order: wrapped ones with their paragraph, all others alone."""
+    """Yields the wrapped lines of a text with their paragraph, and each other line with None."""
     for _, group in groupby(lines, str.isspace):
         block = list(group)
         width, start = max([len(line.rstrip()) for line in block]), 0
@@ -192,8 +189,8 @@ def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
 
 
 def _continues(line: str, next_line: str, width: int, first: bool) -> bool:
-    """Returns whether a line continues in the next one. The `first` line of a part may have another
-    indentation."""
+    """Returns whether a line continues in the next line. The `first` line of a paragraph may have
+    another indentation."""
     word = FIRST_WORD.match(next_line)
     if word is None or ITEM.match(next_line) or COLUMNS.search(line) or COLUMNS.search(next_line):
         return False
@@ -205,7 +202,7 @@ def _continues(line: str, next_line: str, width: int, first: bool) -> bool:
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
-    """Returns whether lines are one text: enough line breaks are within a sentence."""
+    """Returns whether enough line breaks are within a sentence."""
     within = [
         not END.search(line.rstrip()) and next_line.lstrip()[:1].islower()
         for line, next_line in pairwise(lines)
@@ -214,7 +211,7 @@ def _is_prose(lines: Sequence[str]) -> bool:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Returns the lines as one line. A word with a hyphen at the end of a line is kept together."""
+    """Returns the lines as one line. No space follows a hyphen within a word."""
     text = lines[0].strip()
     for line in lines[1:]:
         hyphen = text.endswith("-") and text[-2:-1].isalpha() and line.lstrip()[:1].islower()

@@ -1,4 +1,4 @@
-"""Reads subtitles (.srt, .vtt). Only the spoken text is translated."""
+"""Reads the spoken text of subtitles (.srt, .vtt)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POINT = re.compile(rf"{MOMENT.pattern[:-1]}|\{{\\[^}}]{{0,100}}\}})")
 SOUND = re.compile(
     r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)"
 )
-"""A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
+"""A sound before the words: `(LAUGHS) That is funny!`"""
 TAG = re.compile(r"<[^<>]*>|\{\\[^}]*\}")
 WORDS = re.compile(r"(?:<[^<>]*>|[^ \t\r\n])+")
 OPEN_END = re.compile(r"[\w,’']$")
@@ -36,15 +36,15 @@ SPEAKER = re.compile(
     r"\s*(?:[-–—]\s|(?:<[^<>]*>)*(?:>>|&gt;&gt;)|<v[\s.]|(?:<[^<>]*>)*[A-ZÀ-Þ][A-ZÀ-Þ "
     r".'’-]{1,30}:\s)"
 )
-"""The beginning of what another one says."""
+"""The beginning of the text of another speaker."""
 ALONE = re.compile(
     r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫][^♪♫]*[♪♫])(?:<[^<>]*>)*\s*"
 )
-"""A sound, or a line of a song."""
+"""A line that is a sound or of a song."""
 
 
 class Cue(NamedTuple):
-    """Lines of a subtitle, as written from `start` on, that are one text."""
+    """Lines of a subtitle as written, from `start` on, that are one text."""
 
     start: int
     lines: tuple[str, ...]
@@ -59,7 +59,7 @@ class Cue(NamedTuple):
 
 
 def read(data: bytes, target: str, web: bool = False) -> Document:
-    """Reads subtitles in the format SubRip, or WebVTT (`web`), which escapes text as HTML does."""
+    """Reads SubRip, or WebVTT (`web`), which escapes text like HTML."""
     text, encode = decode(data)
     cues = [cue for cue in split_cues(text, web) if has_words(TAG.sub("", cue.text))]
     return in_place(
@@ -68,7 +68,7 @@ def read(data: bytes, target: str, web: bool = False) -> Document:
 
 
 def place_of(cues: Sequence[Cue], file: str, web: bool) -> Place:
-    """Returns cues that are one text as a place, with what is between them."""
+    """Returns the place of cues that are one text, which are written with the gaps between them."""
     source = " ".join(cue.text for cue in cues)
     tagged = tagged_of(source, web)
     between = [file[cue.end : after.start] for cue, after in pairwise(cues)]
@@ -84,8 +84,8 @@ read_webvtt = partial(read, web=True)
 
 
 def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
-    """Groups the cues of one sentence: a cue that does not end one, followed by a cue that begins
-    with a small letter. Cues with formatting or a speaker are not joined."""
+    """Groups the cues of one sentence: those without an end mark before a cue with a small first
+    letter. Cues with formatting or a speaker are not joined."""
     groups: list[list[Cue]] = []
     for cue in cues:
         last = groups[-1][-1] if groups else None
@@ -98,8 +98,8 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
 
 
 def split_cues(text: str, web: bool) -> Iterator[Cue]:
-    """Yields the spoken text of a file in order. A line with times, or the number above it, begins
-    a subtitle. In SubRip an empty line ends one only where another follows."""
+    """Yields the cues of a file in order. A line with times, or the number above it, begins a
+    subtitle. In SubRip the text may have empty lines."""
     lines = LINE.findall(text)
     times = [bool(TIMES.match(line)) for line in lines]
     spoken: list[str] = []
@@ -117,8 +117,8 @@ def split_cues(text: str, web: bool) -> Iterator[Cue]:
 
 
 def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
-    """Yields the lines of a subtitle up to a place as one cue, or one for each speaker, sound, line
-    of a song and line that ends with its sentence."""
+    """Yields the lines of a subtitle, which end at `end`, as cues: a cue begins at each speaker,
+    sound and line of a song, and after a line that ends a sentence."""
     alone = [bool(ALONE.fullmatch(line)) for line in lines]
     words = [TAG.sub("", line).strip() for line in lines]
     ends = (
@@ -141,8 +141,7 @@ def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
 
 
 def tagged_of(text: str, web: bool) -> Tagged:
-    """Returns the text of cues with its codes: tags, the times of single words, and the space after
-    a sound."""
+    """Returns the text of cues with its codes: tags, times of single words, and a sound."""
     sound = SOUND.match(text)
     begin, end = (sound.end(1), sound.end()) if sound else (0, 0)
     tokens: list[str | Tag] = (
@@ -158,8 +157,7 @@ def tagged_of(text: str, web: bool) -> Tagged:
 
 
 def written_as(source: str, tagged: Tagged, translated: str) -> str:
-    """Returns a translation with its codes. The times of words are in order, also where their words
-    have changed places."""
+    """Returns a translation with its codes. The times of words stay in order."""
     new = written(translated, tagged.codes, ESCAPES[tagged.escape])
     moments = iter(MOMENT.findall(source))
     new = MOMENT.sub(lambda found: next(moments, found[0]), new)
@@ -167,8 +165,8 @@ def written_as(source: str, tagged: Tagged, translated: str) -> str:
 
 
 def lay_out(cues: Sequence[Cue], translated: str) -> Iterator[str]:
-    """Yields each cue of a text as written to the file, with its share of the words in as many
-    lines of similar length."""
+    """Yields each cue as written to the file, with its share of the translated words in as many
+    lines."""
     words = WORDS.findall(translated)
     ends = list(accumulate((len(cue.text) + 1) / len(cue.lines) for cue in cues for _ in cue.lines))
     share = ends[-1] / (sum(map(len, words)) + len(words) or 1)

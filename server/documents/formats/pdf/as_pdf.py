@@ -1,6 +1,6 @@
-"""PDF files whose translation is a PDF file: qpdf (pikepdf) removes the text, and Typst writes the
-translated texts in its places, with its sizes and colors. Pictures, lines, links and bookmarks are
-kept. A font is replaced, and a text that is longer than its place is written smaller."""
+"""Translates PDF files into PDF files: qpdf (pikepdf) removes the text, and Typst writes the
+translated texts in its places with its sizes and colors. Pictures, lines, links and bookmarks are
+kept, fonts are replaced, and a text that is longer than its place is written smaller."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ PROGRAM = b"""
   place(dx: it.x * 1pt, dy: it.y * 1pt, if it.angle == 0 { fitted } else { rotate(-it.angle * 1deg, reflow: true, fitted) })
 }
 """
-"""The texts in Typst's language. The letters of a text become smaller until its lines are no higher
-than its box."""
+"""The texts of a page in Typst, in letters small enough for their boxes."""
 SHOWS_TEXT = frozenset({"Tj", "TJ", "'", '"'})
 
 
@@ -58,8 +57,7 @@ def read(data: bytes, target: str) -> Document:
 
 
 def write(data: bytes, pages: Sequence[Page], language: str) -> bytes:
-    """Returns the PDF file with the texts of `pages` in place of its own. Raises InvalidRequest for
-    a damaged file."""
+    """Returns a PDF file with the texts of `pages`. Raises InvalidRequest for a damaged file."""
     fonts = typst.Fonts(font_paths=[str(files("ziafont") / "fonts")])
     made, seen = BytesIO(), set[tuple[int, int]]()
     try:
@@ -85,7 +83,7 @@ def write(data: bytes, pages: Sequence[Page], language: str) -> bytes:
 
 
 def forms_of(resources: pikepdf.Object, seen: set[tuple[int, int]]) -> Iterator[pikepdf.Object]:
-    """Yields the drawings in the resources of a page that are not `seen`, and those within them."""
+    """Yields the drawings in the resources of a page, and in drawings, that are not `seen`."""
     for _, each in resources.get("/XObject", pikepdf.Dictionary()).items():
         if each.get("/Subtype") == "/Form" and each.objgen not in seen:
             seen.add(each.objgen)
@@ -94,7 +92,7 @@ def forms_of(resources: pikepdf.Object, seen: set[tuple[int, int]]) -> Iterator[
 
 
 def without_text(drawing: pikepdf.Page | pikepdf.Object) -> bytes:
-    """Returns the content of a page or of a drawing without the operators that show text."""
+    """Returns the content of a page or drawing without the operators that show text."""
     operations = pikepdf.parse_content_stream(drawing)
     return pikepdf.unparse_content_stream(
         [each for each in operations if str(each.operator) not in SHOWS_TEXT]
@@ -102,17 +100,14 @@ def without_text(drawing: pikepdf.Page | pikepdf.Object) -> bytes:
 
 
 def texts(page: Page) -> list[dict[str, Any]]:
-    """Returns the texts of a page with their places from its upper left corner in points. A line
-    may be as long as there is room before the next column or the margin."""
+    """Returns the texts of a page with their places from the upper left corner in points. A line
+    may extend to the next column or the margin."""
     lefts = sorted(piece.box[0] for piece in page.pieces)
     edge = max((piece.box[2] for piece in page.pieces), default=0.0)
     written = []
     for piece in [each for each in page.pieces if each.text]:
-        (left, bottom, right, top), size, upright = (
-            piece.box,
-            piece.font.size,
-            piece.font.angle in (0, 180),
-        )
+        left, bottom, right, top = piece.box
+        size, upright = piece.font.size, piece.font.angle in (0, 180)
         aligned = alignment(piece, lefts[0], edge) if piece.kind == "p" else "left"
         if aligned == "left" and upright:
             after = bisect_left(lefts, right)

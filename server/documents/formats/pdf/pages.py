@@ -1,9 +1,5 @@
-"""Reads the pages of a PDF file with text, in the order of the file, which is the reading order in
-files of word processors.
-
-The translation may be a page of HTML with the paragraphs, lists and tables; pictures, links and
-notes are lost.
-"""
+"""Reads the pages of a PDF file with text, in the order of the file, and translates them into a page
+of HTML with paragraphs, lists and tables, without pictures, links and notes."""
 
 from __future__ import annotations
 
@@ -14,8 +10,7 @@ from operator import attrgetter, itemgetter
 import pypdfium2
 
 from server.documents.document import Document, has_words
-from server.documents.formats.pdf.characters import lines
-from server.documents.formats.pdf.paragraphs import Page, Piece, pieces_of
+from server.documents.formats.pdf.paragraphs import Page, Piece, lines, pieces_of
 from server.errors import InvalidRequest, PayloadTooLarge
 from server.text.tagged import escaped
 
@@ -25,8 +20,8 @@ AROUND = {"p": ("", ""), "li": ("<ul>\n", "</ul>\n"), "td": ("<table>\n", "</tab
 
 
 def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> Document:
-    """Reads a PDF file whose translation `write_pages` writes. Raises InvalidRequest, also for a
-    file without text, or PayloadTooLarge."""
+    """Reads a PDF file whose translation `write_pages` writes. Raises PayloadTooLarge, and
+    InvalidRequest also for a file without text."""
     pages = read_pages(data)
     pieces = [piece for page in pages for piece in page.pieces if has_words(piece.text)]
     if not pieces:

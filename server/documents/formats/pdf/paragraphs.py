@@ -1,38 +1,127 @@
-"""The paragraphs, items of lists and tables of a page of a PDF file.
-
-A row of a table is what stands side by side with wide gaps, in two rows or more.
-"""
+"""The paragraphs, items of lists and tables of a page of a PDF file, by the places and the fonts of
+its characters. Tables are two or more rows of texts side by side with wide gaps."""
 
 from __future__ import annotations
 
+import ctypes
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import atan2, degrees, hypot
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from server.documents.formats.pdf.characters import CELL_GAP, Box, Cell, Font, around
+import pypdfium2
+import pypdfium2.raw as raw
 
+CELL_GAP = 1.5
+"""Least distance between two cells of a table, in heights of a line."""
+CONTROLS = re.compile(r"[\x00-\x1f\ufffe\uffff]")
+NAME_BYTES = 128
+SERIF, ITALIC, FORCE_BOLD = 1 << 1, 1 << 6, 1 << 18
+"""Flags of a font in ISO 32000."""
+HIDDEN = raw.FPDF_TEXTRENDERMODE_INVISIBLE
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top in points."""
 PARAGRAPH_GAP = 0.7
-"""A larger distance between two lines, in heights of a line, begins a paragraph."""
+"""Least distance between two paragraphs, in heights of a line."""
 INDENT = 0.8
-"""A line that begins further to the right than the one above, in heights of a line, begins a
-paragraph."""
+"""Least indentation of the first line of a paragraph, in heights of a line."""
 BULLET = re.compile(r"[•‣⁃◦▪▫●○■□∙·*–—-]\s+")
 NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,4})[.)]\s")
 HYPHEN = re.compile(r"(?<=[^\W\d_])[\u00ad\x02\ufffe-]$")
 LEADER = re.compile(r"(?<![. ]) ?\.[. ]{5,}+[^. ]{,12}$")
 EDGE = 6.0
-"""Largest distance in points of a paragraph from the place where it is aligned."""
+"""Largest distance in points of a paragraph from its alignment."""
+
+
+class Font(NamedTuple):
+    """The font of a text: its size in points, color as "#000000", and rotation in degrees. The text
+    of a scanned page is hidden."""
+
+    size: float
+    bold: bool
+    italic: bool
+    serif: bool
+    color: str
+    angle: int
+    hidden: bool
+
+
+class Cell(NamedTuple):
+    """A part of a line between wide gaps, with the font of its middle."""
+
+    text: str
+    box: Box
+    font: Font
+
+
+def lines(text_page: pypdfium2.PdfTextPage) -> Iterator[list[Cell]]:
+    """Yields the lines of a page in parts between wide gaps."""
+    text = text_page.get_text_range()
+    start = 0
+    for line in re.split(r"(?:\r\n|\r|\n)", text):
+        cells: list[tuple[int, list[str], list[Box]]] = []
+        for i, character in enumerate(line, start):
+            box = None if character.isspace() else text_page.get_charbox(i)
+            if box is None and not cells:
+                continue
+            last = cells[-1][2][-1] if cells else None
+            gap = CELL_GAP * max(1.0, box[3] - box[1], last[3] - last[1]) if box and last else 0.0
+            if last is None or (box and box[2] > box[0] and box[0] - last[2] > gap):
+                cells.append((i, [], []))
+            cells[-1][1].append(character)
+            if box is not None:
+                cells[-1][2].append(box)
+        made = [
+            (CONTROLS.sub("", "".join(words)).strip(), around(boxes), middle_of(words, at))
+            for at, words, boxes in cells
+        ]
+        if any(words for words, *_ in made):
+            yield [
+                Cell(words, box, font_at(text_page, middle)) for words, box, middle in made if words
+            ]
+        start += len(line) + (2 if text[start + len(line) : start + len(line) + 2] == "\r\n" else 1)
+
+
+def middle_of(words: Sequence[str], at: int) -> int:
+    """Returns the place of the middle character of a text, before white space in another font."""
+    return at + len("".join(words[: len(words) // 2 + 1]).rstrip()) - 1
+
+
+def around(boxes: Sequence[Box]) -> Box:
+    """Returns the box around boxes."""
+    lefts, bottoms, rights, tops = zip(
+        *[box for box in boxes if box[2] > box[0]] or boxes, strict=True
+    )
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def font_at(text_page: pypdfium2.PdfTextPage, index: int) -> Font:
+    """Returns the font of a character."""
+    name, flags, matrix = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int(), raw.FS_MATRIX()
+    color = [ctypes.c_uint() for _ in range(4)]
+    raw.FPDFText_GetFontInfo(text_page, index, name, NAME_BYTES, flags)
+    raw.FPDFText_GetMatrix(text_page, index, matrix)
+    raw.FPDFText_GetFillColor(text_page, index, *color)
+    size = raw.FPDFText_GetFontSize(text_page, index) * hypot(matrix.c, matrix.d)
+    return Font(
+        round(2 * max(1.0, size)) / 2,
+        re.search(b"bold|medi", name.value.lower()) is not None or bool(flags.value & FORCE_BOLD),
+        re.search(b"italic|oblique", name.value.lower()) is not None or bool(flags.value & ITALIC),
+        bool(flags.value & SERIF) or b"Rom" in name.value or b"Times" in name.value,
+        "#" + "".join(f"{part.value:02x}" for part in color[:3]),
+        round(degrees(atan2(matrix.b, matrix.a))),
+        raw.FPDFTextObj_GetTextRenderMode(raw.FPDFText_GetTextObject(text_page, index)) == HIDDEN,
+    )
 
 
 @dataclass(slots=True)
 class Piece:
-    """A paragraph, an item of a list (without its mark), or a cell of a table in the `row` of this
-    number. The box of a cell is as wide as its column. A `leader` is the dots after a title, with
-    the number of its page."""
+    """A paragraph, an item of a list without its mark, or a cell of a table in row number `row`,
+    with the box of its column. A `leader` is the dots after a title with the number of its page."""
 
     text: str
     box: Box
@@ -49,17 +138,17 @@ class Page(NamedTuple):
     pieces: list[Piece]
 
 
-def pieces_of(found: Iterable[list[Cell]]) -> Iterator[Piece]:
+def pieces_of(lines: Iterable[list[Cell]]) -> Iterator[Piece]:
     """Yields the paragraphs, items and cells of the lines of a page."""
-    rows = joined_rows(found)
+    rows = joined_rows(lines)
     for is_table, group in groupby(zip(in_table(rows), rows, strict=True), key=itemgetter(0)):
         yield from (table_cells if is_table else paragraphs)([cells for _, cells in group])
 
 
-def joined_rows(found: Iterable[list[Cell]]) -> list[list[Cell]]:
-    """Returns the lines. Those side by side, from left to right, are one."""
+def joined_rows(lines: Iterable[list[Cell]]) -> list[list[Cell]]:
+    """Returns the lines, of which those side by side are joined."""
     rows: list[list[Cell]] = []
-    for cells in found:
+    for cells in lines:
         left, bottom, _, top = cells[0].box
         if rows:
             _, last_bottom, last_right, last_top = rows[-1][-1].box
@@ -75,8 +164,8 @@ def joined_rows(found: Iterable[list[Cell]]) -> list[list[Cell]]:
 
 
 def in_table(rows: Sequence[list[Cell]]) -> list[bool]:
-    """Returns for each row whether it belongs to a table: it has several cells, as the row before
-    or after it, or it continues a cell that is not the first of such a row."""
+    """Returns for each row whether it belongs to a table: it has several cells, like a row near it,
+    or continues a cell of such a row that is not the first."""
     wide = [len(cells) - is_marker(cells[0].text) > 1 for cells in rows]
     table = [False] * len(rows)
     before: Box = (0.0, 0.0, 0.0, 0.0)  # the first cell of the last row with several
@@ -91,13 +180,13 @@ def in_table(rows: Sequence[list[Cell]]) -> list[bool]:
 
 
 def is_marker(text: str) -> bool:
-    """Returns whether a text is only the mark of an item."""
+    """Returns whether a text is the mark of an item."""
     return bool(BULLET.fullmatch(text + " ") or NUMBER.fullmatch(text + " "))
 
 
 def table_cells(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
-    """Yields the cells of a table. Cells of one column overlap; a row without the first column
-    continues the one before."""
+    """Yields the cells of a table. Cells of one column overlap. A row without the first column
+    continues the row before."""
     columns: list[list[float]] = []
     for left, right in sorted((cell.box[0], cell.box[2]) for cells in rows for cell in cells):
         if columns and left < columns[-1][1]:
@@ -122,8 +211,7 @@ def table_cells(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
 
 
 def paragraphs(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
-    """Yields the paragraphs and the items of lists. Lines are joined, and hyphens at their ends are
-    removed."""
+    """Yields the paragraphs and items of lists with their lines joined."""
     pieces: list[Piece] = []
     last: Box | None = None
     for cells in rows:

@@ -1,18 +1,25 @@
 """Reads files of Microsoft Office and OpenDocument. Names of sheets, headers of tables and the
-items that a cell is chosen from are not changed, because formulas refer to them.
+choices of a cell are kept, because formulas refer to them.
+
+The parts of Microsoft Office are found by the relationships of the package (ECMA-376 part 2), not
+by their names. Content controls of Word show data of other parts, which is translated there.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from html import unescape
 from typing import NamedTuple
+from urllib.parse import unquote
+
+from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.formats.xml.package import bound_values, parts_by_kind
-from server.documents.formats.xml.paragraph import Paragraph, Vocabulary
+from server.documents.formats.xml.paragraph import Paragraph, Vocabulary, is_choice
 from server.documents.formats.xml.parsing import Element, parse_xml, valid_text, write_xml
 from server.documents.formats.xml.vocabularies import (
     LABELS,
@@ -34,19 +41,23 @@ KINDS = frozenset(
     "table worksheet "
     "chartsheet dialogsheet".split()
 )
-"""Kinds of parts with text, or that say which text is kept."""
+"""Kinds of parts that are read."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter|tooltip=")
 CHOICES = re.compile(rb"<(?:\w+:)?formula1>\s*(?:\"|&quot;)([^<]*?)(?:\"|&quot;)\s*</")
-"""The list of what a cell may be, if it is in the rule itself."""
+"""The choices of a cell, if they are in the rule itself."""
 MARGIN_CODE = re.compile(r'(&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.))', re.DOTALL)
 """A code of a header (ECMA-376 part 1, 18.3.1.46)."""
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
-"""Parts with text: of the document, and of objects in it, such as charts."""
+"""Parts with text, also of objects such as charts."""
+
+MAIN = frozenset(("document", "presentation", "workbook"))
+PATH = re.compile(r"(?:/(?:[\w.-]+:)?[\w.-]+(?:\[\d{1,9}\])?){1,100}")
+"""A path from the root to one element. Other XPath expressions could take long."""
+PREFIX = re.compile(r"xmlns:([\w.-]+)=['\"]([^'\"]*)['\"]")
 
 
 class SheetMargin:
-    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are
-    moved like words."""
+    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, others are codes."""
 
     def __init__(self, element: Element) -> None:
         self.element = element
@@ -86,7 +97,7 @@ class Label(NamedTuple):
 
 
 Reader = Callable[[], Paragraph | SheetMargin | Label]
-"""Reads a text; all at once need much memory."""
+"""Reads a text when it is needed, because all texts at once need much memory."""
 PROMPT = "{*}nvSpPr/{*}nvPr/{*}ph"
 
 
@@ -129,7 +140,7 @@ def read_parts(
     package: Collection[str] = (),
     tables: Mapping[str, Vocabulary] = OFFICE_PARAGRAPHS,
 ) -> Document:
-    """Reads these parts. Texts in `kept` are not translated. `package` are all parts."""
+    """Reads parts of a package. Texts in `kept` are not translated."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data, shown = bound_values(archive, package, roots.values())
     found = [reader for root in roots.values() for reader in find_texts(root, tables)]
@@ -144,8 +155,7 @@ def read_parts(
 
     def write(translations: Sequence[str]) -> bytes:
         changed: set[Element] = set()
-        # Backwards, because a text box in a paragraph has paragraphs, which must be filled before
-        # it is moved.
+        # backwards: the paragraphs of a text box are filled before the paragraph that holds it
         for reader, source, new in reversed(list(zip(readers, texts, translations, strict=True))):
             if new != source:
                 text = reader()
@@ -159,8 +169,8 @@ def read_parts(
 
 
 def find_texts(root: Element, tables: Mapping[str, Vocabulary]) -> Iterator[Reader]:
-    """Yields what reads each text of a part, but for the paragraphs of a master or layout of slides
-    that ask for a text, which slides do not show."""
+    """Yields a reader of each text of a part. Prompts in masters and layouts are left out, because
+    slides do not show them."""
     is_master = root.tag.endswith(("}sldMaster", "}sldLayout"))
     for element in root.iter(*tables, *MARGINS):
         if element.tag in MARGINS:
@@ -174,3 +184,70 @@ def find_texts(root: Element, tables: Mapping[str, Vocabulary]) -> Iterator[Read
     for element in root.iter(*PLAIN):
         if next(element.iterancestors(*NUMBERS), None) is None:
             yield partial(Label, element)
+
+
+def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
+    """Returns the main part, the properties, and the related parts of these kinds, in the order of
+    the archive, with their kinds: the last words of the types of relationships. Raises
+    InvalidRequest for another main part than MAIN."""
+    parts: dict[str, str] = {}
+    sources = [""]
+    while sources:
+        source = sources.pop()
+        expected = kinds if source else {"officeDocument", "core-properties"}
+        for part, kind in related(archive, source):
+            if part not in parts and kind in expected:
+                parts[part] = kind
+                sources.append(part)
+    mains = [part for part, kind in parts.items() if kind == "officeDocument"]
+    if not mains or etree.QName(parse_xml(archive.part(mains[0]))).localname not in MAIN:
+        archive.require("")
+    return {name: parts[name] for name in archive.names if name in parts}
+
+
+def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
+    """Yields the parts related to a part, or to the package (""), with their kinds."""
+    folder, _, file = source.replace("\\", "/").rpartition("/")
+    relationships = archive.found(f"{folder}/_rels/{file}.rels")
+    for relationship in (
+        parse_xml(archive.part(relationships)).iter("{*}Relationship") if relationships else ()
+    ):
+        target = posixpath.normpath(
+            posixpath.join("/", folder, unquote(relationship.get("Target", "")))
+        )
+        part = archive.found(target)
+        if part and relationship.get("TargetMode") != "External":
+            yield part, relationship.get("Type", "").rpartition("/")[2]
+
+
+def bound_values(
+    archive: Archive, parts: Iterable[str], roots: Iterable[Element]
+) -> tuple[dict[str, Element], dict[Element, None]]:
+    """Returns the data that content controls show, by part, and the elements that they show.
+    Controls name a part by the id in its properties."""
+    data: dict[str, Element] = {}
+    shown: dict[Element, None] = {}
+    bindings = [binding for root in roots for binding in root.iter("{*}dataBinding")]
+    stores = {
+        value.lower(): part
+        for part in (parts if bindings else ())
+        for properties, kind in related(archive, part)
+        if kind == "customXmlProps"
+        for name, value in parse_xml(archive.part(properties)).items()
+        if name.endswith("}itemID")
+    }
+    for binding in bindings:
+        w = binding.tag.removesuffix("dataBinding")
+        name, path = (
+            stores.get(binding.get(w + "storeItemID", "").lower()),
+            binding.get(w + "xpath", ""),
+        )
+        if name is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
+            continue
+        if name not in data:
+            data[name] = parse_xml(archive.part(name))
+        prefixes = dict(PREFIX.findall(binding.get(w + "prefixMappings", "")))
+        with suppress(etree.XPathError):  # a prefix that is not defined
+            values = data[name].getroottree().xpath(path, namespaces=prefixes)
+            shown |= dict.fromkeys(value for value in values[:1] if not len(value))
+    return data, shown

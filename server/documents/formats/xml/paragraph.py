@@ -1,6 +1,6 @@
-"""A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent
-formatting of their paragraph are plain text, others are pairs around words. Everything else is a
-code, which is moved like a word."""
+"""Reads a paragraph of XML as a `Tagged`, and writes its translation. Runs with the most frequent
+formatting of the paragraph are plain text, other runs are pairs around words, and all other
+elements are codes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from server.translation.coded_text import pieces
 
 LINE_END, PRESERVE = "\n", ' xml:space="preserve"'
 PARSER = etree.XMLParser(**SAFE | {"huge_tree": True})
-"""For elements of files that were parsed within limits."""
+"""Parser of elements of files that were parsed within limits."""
 NOTE = re.compile(r"[0-9+\-−]{1,4}")
-"""The formatted number at the end of a word that may be that of a note."""
+"""A formatted number at the end of a word that may be that of a note."""
 EDGE = re.compile(r"(?:Start|End|-start|-end)$|(?<=\})(?:[be](?=pt)|[se](?=c))")
-"""What the names of a start and of its end do not have in common."""
+"""The difference between the names of a start and of its end."""
 NAME = re.compile(r"(?:^|\})(?:id|rid|startRef|name)$")
 FIELD_DEPTH = 5
 """Largest number of fields around one whose words are translated."""
@@ -36,16 +36,19 @@ LETTERS = re.compile(r"[^\W\d_]+$")
 
 
 class Vocabulary(NamedTuple):
-    """Kinds of the elements in a paragraph, by tag; others are atoms.
+    """The kinds of the elements in a paragraph by tag; elements of no kind are atoms.
 
-    A "run" has `properties` and "text"; without runs the text is between the elements (mixed
-    content). Words are in a "container", or in its "content" beside a "setting", or between a
-    "start" and an "end" with one name. A "field" is a container if it is a link, a "control" if
-    people write in it; a field may also be several runs from the first to the last `mark`. A "gap"
-    is between sentences, a "space" and a "hyphen" are text. The "first" one stays at the beginning
-    of the paragraph, the "last" at its end. `invisible` are attributes and elements of properties
-    that do not change the appearance. With `spaces` a text must say that the spaces at its edges
-    count; with `lines` a line end in a text is between sentences.
+    - "run": has `properties` and "text". Without runs the text is between the elements.
+    - "container": has words, or a "content" with words and a "setting".
+    - "start", "end": surround words, and have a common name.
+    - "field", "control": containers if the field is a link, or the control is written by hand. A
+      field may also be several runs from the first to the last `mark`.
+    - "gap": separates sentences.
+    - "space", "hyphen": are text.
+    - "first", "last": stay at the beginning or the end of the paragraph.
+
+    `invisible` are attributes and elements of properties without a visible effect. With `spaces` an
+    attribute preserves spaces at the edges of a text. With `lines` a line end separates sentences.
     """
 
     kinds: dict[str, str]
@@ -59,7 +62,7 @@ class Vocabulary(NamedTuple):
 
 
 class Paragraph:
-    """The content of an element; `tagged` is its text, whose codes have XML as their data."""
+    """The content of an element. `tagged` is its text with XML as the data of the codes."""
 
     def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
         self.element, self.vocabulary = element, vocabulary
@@ -82,12 +85,12 @@ class Paragraph:
         self._word = (self._word + text)[-LONGEST_WORD:]
 
     def add_code(self, *elements: Element, raw: str = "", gap: bool = False) -> None:
-        """Adds a code that moves like a word, or (`gap`) is between sentences."""
+        """Adds a code, which separates sentences if it is a `gap`."""
         self._word = ""
         self._builder.code(raw or xml_of(elements), gap, "br" if gap else "img")
 
     def add_edge(self, raw: str, key: object, end: bool = False) -> None:
-        """Adds the start or the `end` of a pair around words, which have the same key."""
+        """Adds the start or the `end` of the pair with a key."""
         self._word = ""
         (self._builder.end if end else self._builder.start)(raw, "span", key)
 
@@ -123,7 +126,7 @@ class Paragraph:
         ]
 
     def add_children(self, parent: Element, top: bool) -> None:
-        """Adds the children of the paragraph, or (not `top`) of a container."""
+        """Adds the children of the paragraph (`top`) or of a container."""
         if self.vocabulary.mark:
             self._add_fields(parent, top)
             return
@@ -135,11 +138,9 @@ class Paragraph:
                 self.add_text(child.tail or "")
 
     def _add_fields(self, children: Iterable[Element], top: bool) -> None:
-        """Adds children, those from the first to the last mark of a field together; it may end in a
-        later paragraph."""
+        """Adds children, those of a field together. A field may end in a later paragraph."""
         field: list[Element] = []
-        # the number of the children before the words of the field (0: it has none)
-        depth = middle = 0
+        depth = middle = 0  # `middle`: the number of children before the words of the field, or 0
         for child in children:
             marks = self._marks(child)
             depth += marks.count("begin") - marks.count("end")
@@ -162,8 +163,8 @@ class Paragraph:
         return [each.get(mark + "Type") for each in marks]
 
     def _add_field(self, field: Sequence[Element], middle: int, ended: bool, top: bool) -> None:
-        """Adds a field. The words of a link are translated, and those of a field that does not end
-        here: a table of contents begins in its first line."""
+        """Adds a field. Words are translated in links and in fields that end in a later paragraph,
+        such as a table of contents."""
         instruction = "".join(
             text for run in field[:middle] for text in run.itertext("{*}instrText")
         )
@@ -181,7 +182,7 @@ class Paragraph:
         self._fields_around -= 1
 
     def add(self, child: Element, top: bool) -> None:
-        """Adds a child of the paragraph, or (not `top`) of a container."""
+        """Adds a child of the paragraph (`top`) or of a container."""
         kind = self.kind(child)
         if kind == "run":
             self._add_run(child, top)
@@ -199,7 +200,7 @@ class Paragraph:
             self.add_code(child, gap=kind == "gap" and top)
 
     def _add_container(self, child: Element, before: str = "", after: str = "") -> None:
-        """Adds a container, which may be in a run from `before` to `after`."""
+        """Adds a container, which may be in a run with this start and end."""
         inner = next((part for part in child if self.kind(part) == "content"), child)
         start, end = tags_of(inner)
         start += xml_of(part for part in inner if self.kind(part) == "setting")
@@ -212,7 +213,7 @@ class Paragraph:
         self.add_edge(end + after, child, end=True)
 
     def _add_edge(self, child: Element, kind: str) -> None:
-        """Adds the start or end of words. Those that overlap others become single marks."""
+        """Adds a start or an end. Pairs that overlap others become single codes."""
         ids = [value for name, value in child.items() if NAME.search(name)]
         key = (child.getparent(), EDGE.sub("", child.tag), *ids[-1:])
         starts = self._starts.setdefault(key[0], {})
@@ -226,8 +227,8 @@ class Paragraph:
             self.add_code(child)
 
     def kind(self, element: Element) -> str:
-        """Returns what an element is. A container that says so is not translated; of controls, only
-        those that people write in have words, of fields only links."""
+        """Returns the kind of an element (`Vocabulary`), with fields and controls resolved to
+        containers and atoms, and untranslatable containers to atoms."""
         kind = self.vocabulary.kinds.get(element.tag, "atom")
         if kind == "field":
             links = [is_link(value) for name, value in element.items() if name.endswith("instr")]
@@ -246,7 +247,7 @@ class Paragraph:
         return kind
 
     def add_words(self, text: str) -> None:
-        """Adds text, in which line ends are between sentences."""
+        """Adds text, in which line ends may separate sentences."""
         for number, line in enumerate(text.split("\n") if self.vocabulary.lines else (text,)):
             if number:
                 self.add_code(raw=LINE_END, gap=True)
@@ -279,7 +280,7 @@ class Paragraph:
         return f"<{self._run}>{'' if properties is None else xml_of([properties])}"
 
     def _runs(self, parent: Element) -> Iterator[Element]:
-        """Yields the runs of a paragraph without those of text boxes within it."""
+        """Yields the runs of a paragraph without those of text boxes in it."""
         for child in parent:
             if (kind := self.kind(child)) == "run":
                 yield child
@@ -287,8 +288,7 @@ class Paragraph:
                 yield from self._runs(child)
 
     def _most_frequent(self) -> Element | None:
-        """Returns the properties of the appearance with the largest number of characters in the
-        runs."""
+        """Returns the properties of the appearance with the most characters."""
         sizes: Counter[str] = Counter()
         examples: dict[str, Element | None] = {"": None}
         for run in self._runs(self.element):
@@ -300,7 +300,7 @@ class Paragraph:
         return examples[max(sizes, key=sizes.__getitem__, default="")]
 
     def _appearance(self, properties: Element | None) -> str:
-        """Returns the visible properties of a run in a form that can be compared."""
+        """Returns the visible properties of a run as a comparable text."""
         if properties is None:
             return ""
         invisible = self.vocabulary.invisible
@@ -311,20 +311,20 @@ class Paragraph:
         return f"{attributes}{children}" if attributes or children else ""
 
     def _is_note(self, text: str) -> bool:
-        """Returns whether a formatted text is the number of a note at the end of a word, which is
-        longer than a unit or a variable (m², x₁) and no formula (CaCO₃)."""
+        """Returns whether a formatted text is the number of a note at the end of a word, and not
+        part of a unit, variable or formula (m², x₁, CaCO₃)."""
         letters = LETTERS.search(self._word)
         word = letters[0] if letters and NOTE.fullmatch(text) else ""
         return len(word) > 2 and not any(map(str.isupper, word[1:]))
 
 
 def xml_of(elements: Iterable[Element]) -> str:
-    """Returns elements as XML, without the text after them."""
+    """Returns elements as XML without their tails."""
     return "".join(etree.tostring(each, encoding="unicode", with_tail=False) for each in elements)
 
 
 def tags_of(element: Element) -> tuple[str, str]:
-    """Returns the start and the end of an element as XML."""
+    """Returns the start tag and the end tag of an element."""
     shell = etree.Element(element.tag, element.attrib, element.nsmap)
     shell.text = "|"
     start, _, end = xml_of([shell]).rpartition("|")
@@ -332,7 +332,7 @@ def tags_of(element: Element) -> tuple[str, str]:
 
 
 def is_choice(properties: Iterable[Element]) -> bool:
-    """Returns whether the content of a control with these properties is chosen and not written."""
+    """Returns whether the content of a control with these properties is not written by hand."""
     return not CHOICES.isdisjoint(
         etree.QName(kind).localname for kind in properties if isinstance(kind.tag, str)
     )

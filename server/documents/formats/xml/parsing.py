@@ -22,17 +22,12 @@ INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
-    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, lxml
-    limits the depth.
-
-    Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats
-    have none.
-    """
+    """Returns the root element of an XML file. Entities are not expanded, and lxml limits the
+    depth. Raises InvalidRequest, also for a document type declaration unless `doctype`."""
     parser = etree.XMLParser(**SAFE)
     try:
         root = etree.fromstring(data, parser)
-        # lxml does not raise one that is followed by a warning
-        if errors := parser.error_log.filter_from_errors():
+        if errors := parser.error_log.filter_from_errors():  # lxml ignores one before a warning
             raise ValueError(errors)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise InvalidRequest(
@@ -43,8 +38,7 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
 
 
 def check_document_type(element: Element, allowed: bool) -> None:
-    """Raises InvalidRequest if the file of an element has a document type that is not `allowed`, or
-    that defines entities."""
+    """Raises InvalidRequest for a document type that is not `allowed` or defines entities."""
     document = element.getroottree().docinfo
     if document.doctype and not allowed:
         raise InvalidRequest(
@@ -60,8 +54,7 @@ def check_document_type(element: Element, allowed: bool) -> None:
 def write_xml(root: Element) -> bytes:
     """Returns an XML file as bytes in UTF-8."""
     tree = root.getroottree()
-    # a document type may define the entities of the file
-    standalone = None if tree.docinfo.doctype else True
+    standalone = None if tree.docinfo.doctype else True  # the type may define entities
     data: bytes = etree.tostring(
         tree, xml_declaration=True, encoding="UTF-8", standalone=standalone
     )

@@ -1,5 +1,4 @@
-"""What the elements of the XML vocabularies are: one line a kind
-(`server.documents.formats.xml.paragraph.Vocabulary`)."""
+"""The kinds of elements of the XML vocabularies (`paragraph.Vocabulary`), one line each."""
 
 from __future__ import annotations
 
@@ -9,8 +8,7 @@ from server.documents.formats.xml.paragraph import Vocabulary
 
 
 def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
-    """Returns the namespaces of a vocabulary, in the transitional and in the strict form, as lxml
-    writes them in tags."""
+    """Returns the transitional and the strict namespace of a vocabulary as in tags of lxml."""
     return (
         f"{{http://schemas.openxmlformats.org/{vocabulary}/2006/{name}}}",
         f"{{http://purl.oclc.org/ooxml/{vocabulary}/{name}}}",
@@ -20,8 +18,7 @@ def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
 def vocabularies(
     namespaces: Iterable[str], table: str, spaces: bool = False, lines: bool = True
 ) -> dict[str, Vocabulary]:
-    """Returns the vocabularies that a table says, by the tags of their paragraphs, for elements of
-    these namespaces."""
+    """Returns the vocabularies of a table by the tags of their paragraphs, in these namespaces."""
     names = {kind: elements for kind, *elements in map(str.split, table.strip().splitlines())}
     made: dict[str, Vocabulary] = {}
     for namespace in namespaces:
@@ -45,7 +42,7 @@ def vocabularies(
 
 
 ROLES = frozenset(("paragraph", "properties", "invisible", "mark"))
-"""Rows of a table that say no kind of element in a paragraph."""
+"""Rows of a table that are no kinds of elements in a paragraph."""
 WORD = """
 paragraph p
 run r
@@ -124,8 +121,7 @@ LABELS = {
     "{*}hlinkClick": ("tooltip",),
     "{*}dataValidation": ("promptTitle", "prompt", "errorTitle", "error"),
 }
-"""Attributes that people read, by element: alternative texts of pictures; what links say; what a
-cell asks for, and says of a wrong value."""
+"""Attributes that people read, by element: alternative texts, tooltips, messages of cells."""
 PLAIN = (
     *(DC + name for name in ("title", "subject", "description")),
     *(SVG + name for name in ("title", "desc")),
@@ -136,7 +132,7 @@ PLAIN = (
     "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}text",
     "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}index-title-template",
 )
-"""Elements with plain text: properties of the document, alternative texts, series, categories and
-trends of charts, comments, titles of indexes."""
+"""Elements with plain text: properties of the document, alternative texts, texts of charts,
+comments, titles of indexes."""
 BOOK = (DC + "title", DC + "description", "{http://www.daisy.org/z3986/2005/ncx/}text")
-"""Elements with plain text of a book's package and of its table of contents."""
+"""Elements with plain text of a book's package and table of contents."""

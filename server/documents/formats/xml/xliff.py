@@ -1,5 +1,4 @@
-"""Reads XLIFF 1.x and 2.x (.xlf, .xliff): sources without a translation get a target. Inline codes
-are kept."""
+"""Reads XLIFF 1.x and 2.x (.xlf, .xliff): sources without a translation get a target."""
 
 from __future__ import annotations
 
@@ -10,8 +9,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from server.documents.document import Document, has_words
-from server.documents.formats.labels import label
+from server.documents.document import Document, has_words, label
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabularies
@@ -20,15 +18,13 @@ from server.translation.coded_text import coded
 
 NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
 HEAD = re.compile(rb"(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>)*", re.DOTALL)
-"""What is before the root element."""
+"""The text before the root element."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
-"""States of a target that is to be replaced. One without a state is also, where it is the
-source."""
+"""States of a target that is replaced."""
 
 
 class Unit(NamedTuple):
-    """A source, its segmented form, its target, and the segments of the target that have been
-    translated, by their names."""
+    """A source, its segmented form, its target, and the translated segments of the target by name."""
 
     source: Element
     segmented: Element | None
@@ -75,8 +71,7 @@ def read(data: bytes, target: str) -> Document:
 
 
 def in_frame(data: bytes, root: Element) -> bytes:
-    """Returns a file with what is before and after its root element as it was, if it is in
-    UTF-8."""
+    """Returns a file. In UTF-8 the text before and after the root element is kept."""
     if root.getroottree().docinfo.encoding not in ("UTF-8", None) or root.getnext() is not None:
         return write_xml(root)
     written: str = etree.tostring(root, encoding="unicode")
@@ -84,7 +79,7 @@ def in_frame(data: bytes, root: Element) -> bytes:
 
 
 def marks_of(parent: Element | None) -> list[Element]:
-    """Returns the segments in a source or target that contain no other ones."""
+    """Returns the innermost segments in a source or target."""
     marks = (
         []
         if parent is None
@@ -95,7 +90,7 @@ def marks_of(parent: Element | None) -> list[Element]:
 
 
 def open_units(root: Element) -> Iterator[Unit]:
-    """Yields the units that are to be translated."""
+    """Yields the units without a complete translation."""
     for source in root.iter("{*}source"):
         unit = source.getparent()
         name = etree.QName(unit).localname if unit is not None else ""
@@ -112,8 +107,8 @@ def open_units(root: Element) -> Iterator[Unit]:
 
 
 def is_open(source: Element, target: Element) -> bool:
-    """Returns whether the state of a target says so, or a tool has filled it with its source and
-    nobody has approved it."""
+    """Returns whether a target is untranslated by its state, or without a state is an unapproved
+    copy of its source."""
     unit = source.getparent()
     if state := target.get("state") or unit.get("state"):
         return state in UNTRANSLATED
@@ -126,8 +121,8 @@ def words(element: Element) -> list[str]:
 
 
 def new_target(unit: Unit, second: bool) -> dict[Element, Element]:
-    """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or
-    1. Returns the elements in it that take the translation of the source and of its segments."""
+    """Empties or adds the target of a unit of XLIFF 2 (`second`) or 1. Returns the elements that
+    take the translations, by the source or its segments."""
     source, segmented, target, done = unit
     parent = source.getparent()
     if target is None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from server.access.admission import Admission
+from server.access.admission import Admission, Permit
 from server.documents import service
 from server.documents.document import Workspace
 from server.documents.formats import format_of
-from server.documents.service import DocumentTranslator
+from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.engine.client.lease import Backlog
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from tests.support.texts.document_files import pdf, word_file
@@ -27,6 +27,11 @@ def workspace(tmp_path):
     return Workspace(tmp_path)
 
 
+def document(workspace: Workspace, name: str, caller: str, order: int) -> ReceivedDocument:
+    permit = Permit(lambda _: None)
+    return ReceivedDocument(workspace, permit, caller, order, name, "de", format_of(name))
+
+
 def run(
     workspace: Workspace, *names: str, action="read", characters=1_000, after=lambda reader: None
 ) -> list:
@@ -36,7 +41,7 @@ def run(
         documents = DocumentTranslator(None, None, Admission(Backlog(1)), characters, 1)
         results = []
         for order, name in enumerate(names):
-            task = documents.run(action, workspace, format_of(name), "de", "x", order)
+            task = documents.run(action, document(workspace, name, "x", order))
             results += await asyncio.gather(task, return_exceptions=True)
             after(documents.readers.processes[-1])
         await documents.readers.close()
@@ -104,15 +109,15 @@ def test_a_slow_file_delays_no_other(workspace, tmp_path):
         os.mkfifo(slow.upload)  # reading it waits for a writer
         quick.upload.write_bytes(b"Hello world.")
         waiting = [
-            asyncio.create_task(documents.run("read", slow, format_of("a.txt"), "de", "x", i))
+            asyncio.create_task(documents.run("read", document(slow, "a.txt", "x", i)))
             for i in range(2)
         ]
         async with asyncio.timeout(30):
-            result = await documents.run("read", quick, format_of("a.txt"), "de", "y", 9)
+            result = await documents.run("read", document(quick, "a.txt", "y", 9))
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        result["again"] = await documents.run("read", quick, format_of("a.txt"), "de", "x", 10)
+        result["again"] = await documents.run("read", document(quick, "a.txt", "x", 10))
         await documents.readers.close()
         return result
 

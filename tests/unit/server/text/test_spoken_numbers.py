@@ -12,7 +12,7 @@ from server.text.finishing import Finished
 from server.text.numbers import spoken, with_endings
 from server.text.spans import edited
 from server.text.tagged import Code, Tagged
-from server.translation.spelling import half_edits
+from server.translation.finish import half_edits
 
 ROMAN = dict(
     zip(

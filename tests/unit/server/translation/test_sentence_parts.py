@@ -15,8 +15,7 @@ from server.text.glossary import Entry, TermIndex
 from server.text.spans import edited
 from server.text.tagged import Code, Tagged
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.finish import with_mark
-from server.translation.spelling import mark_edits
+from server.translation.finish import mark_edits, with_mark
 from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
 from tests.support.engine.translating import translated
 
