@@ -116,7 +116,6 @@ class Workspace:
         self.result = self.folder / "result"
 
     def remove(self) -> None:
-        """Deletes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -46,7 +46,6 @@ PASSAGE_CHARACTERS = 50_000
 
 
 def main() -> None:
-    """Performs the tasks of standard input."""
     for ignored in (signal.SIGINT, signal.SIGTERM):  # the API process decides when this one ends
         signal.signal(ignored, signal.SIG_IGN)
     for kind, limit in ((resource.RLIMIT_DATA, DATA_BYTES), (resource.RLIMIT_FSIZE, FILE_BYTES)):
@@ -125,7 +124,6 @@ def read_document(name: str, content: bytes, target: str, output: str = "") -> D
 
 
 def failure(error: AttentiveError, **trace: str) -> dict[str, Any]:
-    """Returns an error as the result of a task."""
     return {"error": type(error).__name__, "message": error.message, **trace}
 
 

@@ -70,7 +70,6 @@ class Readers:
                 self._free.append(process)
 
     async def close(self) -> None:
-        """Ends the processes."""
         for process in self.processes:
             await process.close()
 

@@ -93,12 +93,10 @@ class Glossaries:
         return dictionary
 
     async def rename(self, owner: str, id: str, name: str) -> None:
-        """Changes the name of a glossary."""
         name = check_name(name)
         await self._change(owner, id, lambda glossary: replace(glossary, name=name))
 
     async def delete(self, owner: str, id: str) -> None:
-        """Deletes a glossary."""
         await self._change(owner, id, lambda _: None)
 
     async def put(
@@ -249,5 +247,4 @@ def records(
 
 
 def entries_id(id: str, source: str, target: str) -> str:
-    """Returns the id of a dictionary in its table."""
     return f"{id} {source} {target}"

@@ -142,7 +142,6 @@ def read_entries(text: str, format: EntriesFormat = "tsv") -> dict[str, str]:
 
 
 def write_entries(entries: Mapping[str, str], format: EntriesFormat = "tsv") -> str:
-    """Returns the entries as a file."""
     if format == "tsv":
         return "\n".join([f"{term}\t{translation}" for term, translation in entries.items()])
     file = io.StringIO()

@@ -78,7 +78,6 @@ class ServedModel:
 
     @property
     def reranked_beam(self) -> int:
-        """Default beam width of reranked requests."""
         return min(wider_beam(self.beam_size), self.widest_beam)
 
 
@@ -278,7 +277,6 @@ class ModelCatalog:
         return legs
 
     def _legs(self, source: str, target: str) -> tuple[Leg, ...]:
-        """Returns the legs between two served languages."""
         if source == target:
             return ()
         if known := self._single.get((source, target)):
@@ -330,7 +328,6 @@ class ModelCatalog:
         return self._only[name]
 
     def served_pairs(self, model: ServedModel) -> Iterator[tuple[str, str]]:
-        """Yields the pairs for which a model is used, sorted."""
         return (pair for pair in sorted(model.pairs) if self.direct(*pair) is model)
 
     def check_order(self, names: Iterable[str]) -> None:

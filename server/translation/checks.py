@@ -85,7 +85,6 @@ def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
 
 
 def _is_enough(text: str) -> bool:
-    """Returns whether a text is long enough to be certain of its language."""
     return sum(map(str.isalpha, text)) >= LEAST_LETTERS and len(text.split()) >= LEAST_WORDS
 
 

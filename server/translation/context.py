@@ -62,7 +62,6 @@ class Draft:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The final texts of the hypotheses."""
         return tuple([each.text for each in self.finished])
 
     def respelled(self, targets: Sequence[str]) -> Draft:
@@ -72,7 +71,6 @@ class Draft:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The tokens of the best hypothesis."""
         return self.answer.hypotheses[0].tokens
 
     def score(self, options: DecodingOptions) -> float:
@@ -84,7 +82,6 @@ class Draft:
         )
 
     def sentence(self) -> Sentence:
-        """Returns the result."""
         segment, answer = self.segment, self.answer
         return Sentence(
             segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read,
@@ -181,7 +178,6 @@ class SentenceContext:
 
     @property
     def charged(self) -> Charged:
-        """The caller that is charged."""
         return Charged(self.priority, self.request.client, self.request.weight)
 
     def answer(

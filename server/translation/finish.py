@@ -312,6 +312,5 @@ def half_edits(text: str, target: str) -> list[Edit]:
 
 
 def _clock(number: Number) -> tuple[str, str]:
-    """Returns the hour and the minute of a time."""
     hour, _, minute = number.written.replace(".", ":").partition(":")
     return hour, minute

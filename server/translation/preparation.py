@@ -163,7 +163,6 @@ def prepare(
 
 
 def _scanned(text: str, request: TranslationRequest, source: str) -> Tagged:
-    """Returns a text of a request with its codes."""
     if request.format == "html":
         return html.scan(text, source, request.markup.ignored, request.do_not_translate)
     if request.format == "xml":
@@ -206,7 +205,6 @@ def _detected(
 
 
 def segment_text(text: str, leg: Leg) -> SegmentedText:
-    """Cuts a plain text into segments."""
     return segment_tagged(plain.scan(Tagged(text)), leg)
 
 

@@ -298,7 +298,6 @@ def written(block: Block, translated: str) -> str:
 
 
 def kinds(text: str) -> list[str]:
-    """Returns the kinds of the blocks of a text."""
     return [token.type for token in BLOCKS.parse(text)]
 
 

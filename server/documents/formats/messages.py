@@ -148,7 +148,6 @@ class Scalar(NamedTuple):
 
 
 def read_yaml(data: bytes, target: str) -> Document:
-    """Reads a YAML file."""
     text, encode = decode(data)
     try:
         scalars = list(find_scalars(text))

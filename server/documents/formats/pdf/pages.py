@@ -52,7 +52,6 @@ def read_pages(data: bytes) -> list[Page]:
 
 
 def page_of(pdf: pypdfium2.PdfDocument, number: int) -> Page:
-    """Reads a page."""
     page = pdf[number]
     text_page = page.get_textpage()
     read = Page(page.get_bbox(), list(pieces_of(lines(text_page))))

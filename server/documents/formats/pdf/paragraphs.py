@@ -92,7 +92,6 @@ def middle_of(words: Sequence[str], at: int) -> int:
 
 
 def around(boxes: Sequence[Box]) -> Box:
-    """Returns the box around boxes."""
     lefts, bottoms, rights, tops = zip(
         *[box for box in boxes if box[2] > box[0]] or boxes, strict=True
     )
@@ -100,7 +99,6 @@ def around(boxes: Sequence[Box]) -> Box:
 
 
 def font_at(text_page: pypdfium2.PdfTextPage, index: int) -> Font:
-    """Returns the font of a character."""
     name, flags, matrix = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int(), raw.FS_MATRIX()
     color = [ctypes.c_uint() for _ in range(4)]
     raw.FPDFText_GetFontInfo(text_page, index, name, NAME_BYTES, flags)
@@ -180,7 +178,6 @@ def in_table(rows: Sequence[list[Cell]]) -> list[bool]:
 
 
 def is_marker(text: str) -> bool:
-    """Returns whether a text is the mark of an item."""
     return bool(BULLET.fullmatch(text + " ") or NUMBER.fullmatch(text + " "))
 
 

@@ -41,7 +41,7 @@ KINDS = frozenset(
     "table worksheet "
     "chartsheet dialogsheet".split()
 )
-"""Kinds of parts that are read."""
+"""Kinds of parts that are read: the last words of the types of relationships."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter|tooltip=")
 CHOICES = re.compile(rb"<(?:\w+:)?formula1>\s*(?:\"|&quot;)([^<]*?)(?:\"|&quot;)\s*</")
 """The choices of a cell, if they are in the rule itself."""
@@ -49,7 +49,6 @@ MARGIN_CODE = re.compile(r'(&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.))', r
 """A code of a header (ECMA-376 part 1, 18.3.1.46)."""
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
 """Parts with text, also of objects such as charts."""
-
 MAIN = frozenset(("document", "presentation", "workbook"))
 PATH = re.compile(r"(?:/(?:[\w.-]+:)?[\w.-]+(?:\[\d{1,9}\])?){1,100}")
 """A path from the root to one element. Other XPath expressions could take long."""
@@ -70,7 +69,6 @@ class SheetMargin:
         self.tagged = builder.tagged("")
 
     def fill(self, translated: str) -> None:
-        """Writes the translation with its codes."""
         self.element.text = written(
             translated, self.tagged.codes, lambda text: valid_text(text).replace("&", "&&")
         )
@@ -88,7 +86,6 @@ class Label(NamedTuple):
         return Tagged(" ".join((text or "").split()))
 
     def fill(self, translated: str) -> None:
-        """Replaces the text."""
         text = valid_text(translated)
         if self.name is None:
             self.element.text = text
@@ -104,7 +101,7 @@ PROMPT = "{*}nvSpPr/{*}nvPr/{*}ph"
 def read(data: bytes, target: str) -> Document:
     """Reads an Office Open XML file."""
     archive = Archive(data)
-    parts = parts_by_kind(archive, KINDS)
+    parts = parts_by_kind(archive)
     kept: set[str] = set()
     with_text: list[str] = []
     for part, kind in parts.items():
@@ -186,15 +183,14 @@ def find_texts(root: Element, tables: Mapping[str, Vocabulary]) -> Iterator[Read
             yield partial(Label, element)
 
 
-def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
-    """Returns the main part, the properties, and the related parts of these kinds, in the order of
-    the archive, with their kinds: the last words of the types of relationships. Raises
-    InvalidRequest for another main part than MAIN."""
+def parts_by_kind(archive: Archive) -> dict[str, str]:
+    """Returns the main part, the properties, and the related parts of KINDS, in the order of the
+    archive, with their kinds. Raises InvalidRequest for another main part than MAIN."""
     parts: dict[str, str] = {}
     sources = [""]
     while sources:
         source = sources.pop()
-        expected = kinds if source else {"officeDocument", "core-properties"}
+        expected = KINDS if source else {"officeDocument", "core-properties"}
         for part, kind in related(archive, source):
             if part not in parts and kind in expected:
                 parts[part] = kind

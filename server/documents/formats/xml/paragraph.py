@@ -80,7 +80,6 @@ class Paragraph:
         self.tagged = self._builder.tagged("")
 
     def add_text(self, text: str) -> None:
-        """Adds text."""
         self._builder.text(text, text)
         self._word = (self._word + text)[-LONGEST_WORD:]
 

@@ -116,7 +116,6 @@ def is_open(source: Element, target: Element) -> bool:
 
 
 def words(element: Element) -> list[str]:
-    """Returns the words in an element."""
     return "".join(element.itertext()).split()
 
 
@@ -147,5 +146,4 @@ def new_target(unit: Unit, second: bool) -> dict[Element, Element]:
 
 
 def fill(element: Element, other: Element) -> None:
-    """Copies the content of another element."""
     element.text, element[:] = other.text, map(copy.deepcopy, other)

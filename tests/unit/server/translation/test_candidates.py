@@ -1,5 +1,5 @@
-"""Nothing decodes that a sentence did not declare, and admission charges the share that was lately
-used."""
+"""Nothing decodes that a sentence did not declare, admission charges the share that was lately
+used, and alternatives say something else than the best translation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.symbols import FORMAL
 from server.access.admission import RowShares
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.glossary import Entry, TermIndex
-from server.translation.candidates import Candidate, better
+from server.translation.candidates import Candidate, better, distinct_alternatives
 from server.translation.catalog import ModelCatalog
 from server.translation.sentence import declared, rows
 from server.translation.types import TranslationRequest
@@ -145,3 +145,46 @@ def test_a_candidate_is_chosen_by_faults_then_by_score(faults, scores, margin, c
         Candidate(Scored(score), fault, margin) for score, fault in zip(scores, faults, strict=True)
     ]  # type: ignore[arg-type]
     assert better(both[0], both[1], DecodingOptions()) is both[chosen]
+
+
+@pytest.mark.parametrize(
+    ("best", "other"),
+    [
+        ("Guten Morgen", "Guten Morgen."),
+        ("Guten Morgen", "Guten Morgen!"),
+        ("Guten Morgen!", "guten Morgen"),
+        ("Guten Morgen.", "Guten morgen"),
+        ("Ja, gern.", "Ja gern!"),
+        ("„Ja“", "\u00bbJa\u00ab"),
+        ("Oui !", "Oui\u00a0!"),
+        ("Speichern", "Speichern der Datei"),
+        ("Das Haus ist rot", "Das Haus ist rot."),
+        ("Das Haus ist rot.", "Das Haus ist rot und neu."),
+        ("Das Haus ist rot", "das Haus ist Rot wie Blut"),
+        ("Guten Morgen", "Guten Morgen dir"),
+        ("¿Qué hora es?", "Qué hora es"),
+        ("你好", "你好。"),
+        ("你好", "你好吗"),
+        ("<b>Ja</b>", "<b>Ja!</b>"),
+        ("?!", "..."),
+    ],
+)
+def test_alternatives_with_other_punctuation_or_more_words_at_the_end_are_dropped(best, other):
+    assert distinct_alternatives(best, [other]) == ()
+
+
+@pytest.mark.parametrize(
+    ("best", "other"),
+    [
+        ("Guten Morgen", "Guten Tag"),
+        ("Guten Morgen", "Morgen"),
+        ("Haben Sie Zeit", "Haben sie Zeit"),
+        ("das Haus", "das Hausboot"),
+        ("Speichern unter", "Speichern"),
+        ("3,5 Meter", "3,6 Meter"),
+        ("你好", "您好"),
+        ("", "Ja"),
+    ],
+)
+def test_alternatives_with_other_words_are_kept(best, other):
+    assert distinct_alternatives(best, [other, other + " !", other]) == (other,)

@@ -54,6 +54,11 @@ def translate(
     return measured(engine, text, catalog=catalog(limits), **asked)
 
 
+def flags_of(engine: FakeEngine, text: str = TEXT, **fields) -> frozenset[str]:
+    """Returns the flags of the first sentence."""
+    return translate(engine, text, **fields)[0].legs[0].sentences[0].flags
+
+
 GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."
 
 
@@ -87,8 +92,7 @@ def test_a_lost_number_has_a_flag():
     )
     assert translation.legs[0].sentences[0].flags >= {"number"}
     assert 'attentive_sentences_flagged_total{reason="number"} 1.0' in metrics
-    translation, _ = translate(WritingEngine("Klicke hier"), "Click <0>here</0> {1}st")
-    assert "number" not in translation.legs[0].sentences[0].flags
+    assert "number" not in flags_of(WritingEngine("Klicke hier"), "Click <0>here</0> {1}st")
 
 
 @pytest.mark.parametrize(("source", "written", "flag"), [
@@ -96,10 +100,9 @@ def test_a_lost_number_has_a_flag():
     ("My sister forgot her three umbrellas.", "Meine Schwester vergaß ihre drei Regenschirme.", None),
 ])  # fmt: skip
 def test_the_language_of_the_source_is_checked(source, written, flag):
-    [sentence] = translate(WritingEngine(written), source, thorough=True)[0].legs[0].sentences
-    assert sentence.flags - {"omission"} == ({flag} if flag else set())
-    [sentence] = translate(WritingEngine(written), source)[0].legs[0].sentences
-    assert sentence.flags == ({flag} & {"source_language"})
+    engine, flags = WritingEngine(written), {flag} if flag else set()
+    assert flags_of(engine, source, thorough=True) - {"omission"} == flags
+    assert flags_of(engine, source) == flags
 
 
 def test_a_low_confidence_is_a_flag_and_no_reason_to_translate_again():
@@ -113,8 +116,7 @@ def test_a_low_confidence_is_a_flag_and_no_reason_to_translate_again():
 
 
 def test_a_target_that_reaches_the_length_limit_is_truncated():
-    translation, _ = translate(WritingEngine(GERMAN, finish="length"), limits=None)
-    assert translation.legs[0].sentences[0].flags == {"truncated"}
+    assert flags_of(WritingEngine(GERMAN, finish="length"), limits=None) == {"truncated"}
 
 
 def test_an_empty_translation_is_a_copy():
@@ -137,8 +139,8 @@ def test_the_attention_is_read_only_if_the_request_asks():
     translate(engine, thorough=True, limits=None)
     assert len(engine.attended) == 1
     engine = WritingEngine("Das Komitee wartet.")
-    assert translate(engine)[0].legs[0].sentences[0].flags == set()
-    assert "omission" in translate(engine, thorough=True)[0].legs[0].sentences[0].flags
+    assert flags_of(engine) == set()
+    assert "omission" in flags_of(engine, thorough=True)
     assert len(engine.attended) == 1
 
 
@@ -155,7 +157,7 @@ def test_a_translation_without_attention_has_no_omission(monkeypatch):
         raise WorkerFailure("out_of_memory", "No room.")
 
     monkeypatch.setattr(engine, "_attend", fail)
-    assert translate(engine, thorough=True)[0].legs[0].sentences[0].flags == set()
+    assert flags_of(engine, thorough=True) == set()
 
 
 def test_confidence_is_that_of_the_model_folder():
@@ -163,13 +165,8 @@ def test_confidence_is_that_of_the_model_folder():
     assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 54, False))
     [sentence] = translate(WritingEngine(TEXT), thorough=True)[0].legs[0].sentences
     assert sentence.confidence == 0.1
-    assert (
-        translate(WritingEngine(GERMAN), limits=None, thorough=True)[0]
-        .legs[0]
-        .sentences[0]
-        .confidence
-        is None
-    )
+    uncalibrated = translate(WritingEngine(GERMAN), limits=None, thorough=True)[0].legs[0]
+    assert uncalibrated.sentences[0].confidence is None
 
 
 def test_mark_keeps_the_translation():

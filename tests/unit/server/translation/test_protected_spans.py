@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from server.config import Settings
 from server.services import Services
@@ -16,6 +17,7 @@ from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FIRST_LAYER
 from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer, translated_word
 from tests.support.texts.generated_spans import KINDS, SpanTexts
+from tests.support.texts.kept_parts import TEXTS
 
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
 _BATCH = 100
@@ -70,3 +72,14 @@ def test_generated_spans_are_kept(kind: str) -> None:
 @pytest.mark.parametrize("direction", DIRECTIONS, ids="-".join)
 def test_many_generated_spans_are_kept(kind: str, direction: tuple[str, str]) -> None:
     assert asyncio.run(losses(kind, direction, MANY, seed=2)) == []
+
+
+def test_parts_are_kept_by_a_model_that_reverses_its_text(client: TestClient) -> None:
+    texts = [kept for kept in TEXTS if kept.kind != "copied"]
+    asked = {"q": [kept.text for kept in texts], "source": "en", "target": "de"}
+    answers = client.post("/translate", json=asked).json()["translatedText"]
+    assert [
+        (kept.text, answer, broken)
+        for kept, answer in zip(texts, answers, strict=True)
+        if (broken := kept.broken_rules(answer))
+    ] == []

@@ -16,6 +16,7 @@ from server.translation.catalog import Leg
 from server.translation.preparation import segment_text, with_codes
 from tests.support.engine.fake_engine import fake_model
 
+MODEL = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
 PIECES = [
     *["Hello world.", "Mr. Smith", "e.g.", "3.14", "?", "!", "...", "。", "你好"],
     *[" ", "  ", "\n", "\n\n", "\r\n", "\t", "\x00", "\u2028"],
@@ -51,16 +52,14 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
     ],
 )
 def test_a_damaged_name_is_masked(source, text, target, masked):
-    model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
-    leg = Leg(model, source, "de" if source == "en" else "en")
+    leg = Leg(MODEL, source, "de" if source == "en" else "en")
     [segment] = segment_text(text, leg).segments
     found = with_codes(segment, lost(segment, target, leg) or (), leg)
     assert (found and [code.equiv for code in found.tagged.codes]) == masked
 
 
 def test_lost_words_of_a_foreign_name_are_masked_and_words_of_the_language_are_not():
-    model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
-    leg, chance = Leg(model, "de", "en"), random.Random(48)
+    leg, chance = Leg(MODEL, "de", "en"), random.Random(48)
     starts, ends = "b ch d g kh l m n ph th tr v".split(), "n ng m t c".split()
     for _ in range(100):
         name = [
@@ -87,6 +86,5 @@ def test_lost_words_of_a_foreign_name_are_masked_and_words_of_the_language_are_n
     ],
 )
 def test_what_the_vocabulary_cannot_write_is_a_code(text, codes):
-    model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
-    segments = segment_text(text, Leg(model, "en", "de")).segments
+    segments = segment_text(text, Leg(MODEL, "en", "de")).segments
     assert [code.equiv for segment in segments for code in segment.tagged.codes] == codes

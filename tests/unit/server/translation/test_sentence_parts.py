@@ -4,7 +4,6 @@ lost comma."""
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,14 @@ from server.text.finishing import Finished
 from server.text.glossary import Entry, TermIndex
 from server.text.spans import edited
 from server.text.tagged import Code, Tagged
-from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.catalog import ModelCatalog
 from server.translation.finish import mark_edits, with_mark
-from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
+from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import translated
 
 NOUNS = ("Kinder", "Anna", "UNO", "Garten.")
+SHORT = dataclasses.replace(fake_model(), pairs=(("de", "en"),), max_length=200, segment_length=34)
+CATALOG = ModelCatalog([SHORT])
 
 
 class Copyist(FakeEngine):
@@ -58,37 +59,14 @@ class Copyist(FakeEngine):
     ],
 )
 def test_the_parts_of_a_long_sentence_are_joined_as_one(text):
-    model = ServedModel(
-        "toy",
-        Path("toy"),
-        (("de", "en"),),
-        "",
-        200,
-        FakeTokenizer(),
-        FIRST_LAYER,
-        segment_length=34,
-    )
-    found = translated(Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]))
+    found = translated(Copyist(), text, "de", "en", CATALOG)
     assert len(found.legs[0].sentences) > 1 and found.text == text
 
 
 def test_a_term_of_a_glossary_keeps_its_capital():
-    model = ServedModel(
-        "toy",
-        Path("toy"),
-        (("de", "en"),),
-        "",
-        200,
-        FakeTokenizer(),
-        FIRST_LAYER,
-        segment_length=34,
-    )
     glossary = TermIndex([Entry("die Akkus", "Die Akkus")])
     text = "Er sagte es heute, die Akkus seien im kleinen Garten."
-    found = translated(
-        Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]), glossary=glossary
-    )
-    assert ", Die Akkus" in found.text
+    assert ", Die Akkus" in translated(Copyist(), text, "de", "en", CATALOG, glossary=glossary).text
 
 
 @pytest.mark.parametrize(
