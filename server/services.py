@@ -36,10 +36,9 @@ from server.models.pulls import ModelPulls
 from server.observability.metrics import Metrics, StateCollector
 from server.store.history import History
 from server.store.interface import Bounds
-from server.store.keys import Keys
+from server.store.keys import Keys, Usage
 from server.store.open_store import open_shared
 from server.store.sqlite import SQLiteStore, holds_data
-from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.result_cache import ResultCache

@@ -42,6 +42,9 @@ class EchoRunner:
     def slots(self, model: str) -> int:
         return SLOTS
 
+    def reads_known(self, model: str) -> bool:
+        return True
+
     def load(self, model: str, folder: str, ends: int) -> None:
         self._loads.append(ModelLoaded(model))
 

@@ -13,8 +13,7 @@ from typing import Protocol
 from server.access.authentication import Caller
 from server.config import Settings
 from server.errors import Overloaded, StateUnreachable, TextTooLong
-from server.store.keys import Key
-from server.store.usage import Usage
+from server.store.keys import Key, Usage
 
 WINDOW_SECONDS = 60
 Charge = tuple[str, int, int]

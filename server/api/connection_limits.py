@@ -33,7 +33,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from server.api.middleware.body import CANCELLED_AT_DISCONNECT
+from server.api.middleware.entrance import CANCELLED_AT_DISCONNECT
 from server.errors import FILES
 
 CONTROL = bytes(range(32)) + b"\x7f"

@@ -20,9 +20,8 @@ from server.cli.terminal import (
 )
 from server.config import Settings
 from server.errors import NotFound, SettingsError
-from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
+from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys, Quota, Usage
 from server.store.open_store import store_of_command
-from server.store.usage import Quota, Usage
 
 NAME = "keys"
 HELP = "Create, list, change and revoke API keys."

@@ -13,7 +13,7 @@ from typing import Any
 
 from server.config import Settings
 from server.engine.client.engine_client import EngineClient
-from server.engine.client.model_handle import EngineModel
+from server.engine.client.model_pool import EngineModel
 from server.errors import SettingsError
 from server.kept import forget
 from server.models.discovery import find_served

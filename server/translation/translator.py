@@ -261,7 +261,6 @@ class Translator:
         legs: list[list[TranslatedLeg]] = [[] for _ in prepared]
         joined: list[Tagged] = []
         ranked: list[list[str]] = [[text.text] for text in prepared]
-        slices = Slices()
         parts = [text.segmented for text in prepared if text.segmented]
         for number, leg in enumerate(route):
             if number:
@@ -283,6 +282,7 @@ class Translator:
             drafts = await self._drafts(
                 prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
+            slices = Slices()  # after the wait, which is no work
             joined, ranked, computation = [], [], " ".join(self.engine.workers.computation)
             for known, part, own in zip(legs, parts, drafts, strict=True):
                 size, hypotheses = len(part.tagged.text), leg_request.options.hypotheses
@@ -298,7 +298,7 @@ class Translator:
                     )
                 )  # fmt: skip
                 await slices.next()
-        translations: list[Translation] = []
+        translations, slices = list[Translation](), Slices()
         for text, known, texts in zip(prepared, legs, ranked, strict=True):
             first, *others = texts
             if request.on_flag == "source" and len(known) > 1:

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from model.search.options import DecodingOptions
-from server.engine.client.model_handle import EngineModel
-from server.engine.client.model_pool import ModelPool
+from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import OnProgress, WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look, ModelLoaded

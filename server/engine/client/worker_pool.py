@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory, fingerprint
-from server.engine.client.model_handle import EngineModel, ModelHandle
+from server.engine.client.model_pool import UNLOADED, EngineModel, ModelHandle
 from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.client.worker_supervisor import (
     COMMAND,
@@ -46,7 +46,6 @@ USUAL_PRICES = 3e-4, 1.5e-4
 """Seconds of a token of a row and of one of a look, before a worker has measured them."""
 MAX_FAILURES = 5
 """A worker with this many failures in a row counts as broken: jobs do not wait for it."""
-UNLOADED = "The model was unloaded."
 SHUTDOWN = "The server is shutting down."
 NO_WORKER = "The model worker does not start; the server's log says why."
 _REJECTED = "The model worker failed on this text each time; it is not tried again."

@@ -16,7 +16,7 @@ from model.analysis.types import AttentionMaps, HeadMask
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
-from server.engine.client.model_handle import EngineModel, ModelHandle
+from server.engine.client.model_pool import EngineModel, ModelHandle
 from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.client.worker_pool import USUAL_PRICES
 from server.engine.ipc.messages import (

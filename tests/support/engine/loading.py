@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from server.engine.client.model_handle import ModelHandle
+from server.engine.client.model_pool import ModelHandle
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import ModelLoaded
 

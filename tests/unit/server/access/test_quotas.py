@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from server.__main__ import main
-from server.store.keys import Key
-from server.store.usage import quotas_of
+from server.store.keys import Key, quotas_of
 from tests.support.servers.in_process import wait_for
 
 HELLO = {"source": "en", "target": "de"}

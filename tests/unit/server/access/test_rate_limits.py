@@ -11,9 +11,8 @@ from server.access.authentication import Caller
 from server.access.rate_limits import RateLimiter, Windows
 from server.config import Settings
 from server.errors import Overloaded
-from server.store.keys import Key
+from server.store.keys import Key, Usage
 from server.store.redis import RedisStore, connect
-from server.store.usage import Usage
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

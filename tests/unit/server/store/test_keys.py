@@ -13,10 +13,9 @@ from server.__main__ import main
 from server.errors import QuotaExceeded, SettingsError, StateUnreachable
 from server.store import keys as bounds
 from server.store import sqlite
-from server.store.keys import Key, Keys
+from server.store.keys import Key, Keys, Usage, quotas_of
 from server.store.redis import name_of
 from server.store.sqlite import SQLiteStore
-from server.store.usage import Usage, quotas_of
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.keys import KeyFile
 from tests.support.servers.ports import free_port

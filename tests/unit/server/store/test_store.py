@@ -25,12 +25,11 @@ from server.glossaries.types import Dictionary
 from server.store import sqlite
 from server.store.history import new_id
 from server.store.interface import Bounds, Store
-from server.store.keys import Keys
+from server.store.keys import Keys, Usage
 from server.store.old_data import convert
 from server.store.open_store import open_shared
 from server.store.redis import FAILURES, RedisStore
 from server.store.sqlite import FILE_NAME, SQLiteStore
-from server.store.usage import Usage
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.live import ROOT
 from tests.support.servers.ports import free_port

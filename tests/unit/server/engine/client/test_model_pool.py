@@ -8,8 +8,7 @@ import dataclasses
 import pytest
 
 from server.config import Settings
-from server.engine.client.model_handle import ModelHandle
-from server.engine.client.model_pool import ModelPool
+from server.engine.client.model_pool import ModelHandle, ModelPool
 from server.engine.client.worker_pool import NO_WORKER
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import ModelFailed
