@@ -17,7 +17,7 @@ from model.search.options import Hypothesis
 from server.engine.ipc.messages import FailureKind, Job, JobResult, ModelLoaded, WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import sequence
-from server.engine.worker.main import serve
+from server.engine.worker.loop import serve
 
 SLOTS = 256
 _SCORE = -0.1

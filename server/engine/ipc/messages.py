@@ -1,12 +1,10 @@
-"""Messages between the API process and a worker: plain dataclasses that are pickled, with token
-ids, no text. No torch.
+"""Messages between the API process and a worker: pickled dataclasses with token ids, no text.
 
     API -> worker: LoadModel, UnloadModel, Job, Cancel
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, JobResult, Failed, StepStats
 
-Every job is answered by exactly one of JobResult, Failed. Times are in seconds; every interval is
-measured with one monotonic clock in one process. No message is changed after it is sent, and a job
-has its id from then on.
+Every job is answered by exactly one of JobResult and Failed. Times are in seconds; every interval
+is measured with one monotonic clock in one process. No message is changed after it is sent.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ FailureKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish
-    on the old model. `ends` is how many processes ended while they loaded it: a GPU skips as many
-    of its ways to decode, fastest first."""
+    """Load a model folder under the name `model`. Jobs that were accepted before finish on the old
+    model. `ends` is how many processes ended while they loaded it: a GPU skips as many of its ways
+    to decode, fastest first."""
 
     model: str
     folder: str
@@ -43,28 +41,28 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True)
 class UnloadModel:
-    """Unload a model after its last job. A worker that several API processes use tells them so."""
+    """Unload a model after its last job. A worker passes it on to its other API processes."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a job wants to see of the forced pass over its target (`DecodingOptions.target`, without
+    """What a job returns of the forced pass over its target (`DecodingOptions.target`, without
     start and end of sentence)."""
 
     choice: MapChoice = EVERYTHING
     vectors_of: Head | None = None
     """The head whose queries, keys and values are also returned."""
     words: PairWords | None = None
-    """The words of source and target, whose links are wanted. The choice has a soft alignment
+    """The words of source and target that are to be linked. The choice has a soft alignment
     then."""
     maps: bool = True
     """Whether the maps are returned."""
 
 
 class Charged(NamedTuple):
-    """Whom the work of a job is charged to, as the fields of a Job."""
+    """Priority, client and weight of a job, as in Job."""
 
     priority: int = 0
     client: str = ""
@@ -74,58 +72,55 @@ class Charged(NamedTuple):
 @dataclass(slots=True)
 class Job:
     """One question to a model about one sentence: to translate it, to score a target, or to look at
-    the pass over one. `source` holds the ids as the encoder reads them (language tag and end of
-    sentence included)."""
+    the forced pass over one. `source` has all ids that the encoder reads, with language tag and end
+    of sentence. A job has its id when it is sent."""
 
     id: int
     model: str
     source: tuple[int, ...]
     options: DecodingOptions
     priority: int = 0
-    """0 interactive, 1 document: documents run when no interactive job waits. A look has the one of
-    its text."""
+    """0 for short requests, 1 for documents. A look has that of its text."""
     client: str = ""
-    """Opaque key of the client, for fairness between clients."""
+    """Opaque name of the client, for fairness between clients."""
     weight: float = 1.0
     """Factor of the client's share; positive."""
     stream: bool = False
-    """Send Progress messages as tokens are generated."""
+    """Send Progress messages."""
     alone: bool = False
     """Run alone: the job was running when a worker ended and may be the cause."""
     look: Look | None = None
-    """The job is a look; its answer has maps."""
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The target of a look or of a job that only scores."""
+        """The given target; empty for a translation."""
         return self.options.target or ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel a job; it is answered by Failed with kind "cancelled"."""
+    """Cancel a job, which is answered by Failed of the kind "cancelled"."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """The worker takes jobs. Sent again whenever a field changes, as when a model moves to a faster
-    backend."""
+    """The worker takes jobs. Sent again whenever a field changes."""
 
     device: str
     dtype: str
     engine: str
-    """The decode path: "eager", "native" or "cuda-graphs"; `details` has the reason why a faster
-    one is not used."""
+    """The decode path: "eager", "native" or "cuda-graphs"; `details` say why it is no faster
+    one."""
     details: dict[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
-    """The UUIDs of the GPUs that can be used, where there are several. A worker that is pinned to
-    one lists none."""
+    """The UUIDs of the GPUs that can be used, if there are several and the worker is not pinned to
+    one."""
 
     @property
     def computation(self) -> tuple[str, ...]:
-        """The kind of device, number format and decode path, on which translations may depend."""
+        """Kind of device, number format and decode path, on which translations may depend."""
         return (self.device.partition(":")[0], self.dtype, self.engine)
 
 
@@ -136,12 +131,12 @@ class ModelLoaded:
     model: str
     seconds: float = 0.0
     error: str | None = None
-    """One sentence where the folder could not be loaded; an old model of this name is still
+    """One sentence if the folder could not be loaded; an old model of this name is still
     served."""
     bytes: int = 0
-    """Memory of a GPU that it takes, weights and cache; 0 on a CPU."""
+    """Memory of a GPU for weights and cache; 0 on a CPU."""
     shortlist: str = ""
-    """The digest of the shortlist that limits its targets; "" if none does."""
+    """Digest of the shortlist that limits its targets, or empty."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -156,11 +151,11 @@ class Timings:
 
     @property
     def seconds(self) -> float:
-        """The seconds until the end."""
+        """Seconds from arrival to the end."""
         return self.queue + self.encode + self.decode
 
     def then(self, after: Timings) -> Timings:
-        """Returns the timings of two sequences one after the other."""
+        """Returns the timings of two sequences that ran one after the other."""
         queue, encode = self.queue + after.queue, self.encode + after.encode
         return Timings(queue, encode, self.decode + after.decode, self.first_token)
 
@@ -170,8 +165,8 @@ NO_TIMINGS = Timings(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class Started:
-    """These jobs run on the device from now on. If the worker ends before it answers them, they may
-    be the cause."""
+    """These jobs run from now on. If the worker ends before it answers them, they may be the
+    cause."""
 
     ids: tuple[int, ...]
 
@@ -186,8 +181,7 @@ class Progress:
 
 @dataclass(slots=True)
 class JobResult:
-    """The answer to a job: hypotheses, best first, or what its look asked for. Arrays are sent as
-    NumPy arrays."""
+    """The answer to a job: hypotheses, best first, or what its look asks for, in NumPy arrays."""
 
     id: int
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -196,13 +190,13 @@ class JobResult:
     trace: tuple[TraceStep, ...] = ()
     looked: AttentionMaps | None = None
     links: tuple[WordLink, ...] = ()
-    """Those of a look with `words`."""
+    """Of a look with `words`."""
     options: DecodingOptions | None = None
-    """How it was decoded. The worker leaves it out, and the client adds it."""
+    """How it was decoded; added by the client."""
 
     @property
     def maps(self) -> AttentionMaps:
-        """The maps of a look. Raises TypeError for another job."""
+        """The maps of a look. Raises TypeError for other jobs."""
         if self.looked is None:
             raise TypeError("Only the answer to a look has maps.")
         return self.looked
@@ -210,22 +204,22 @@ class JobResult:
 
 @dataclass(slots=True)
 class Failed:
-    """The answer to a job that could not be done."""
+    """The answer to a job that failed."""
 
     id: int
     kind: FailureKind
     message: str
-    """One sentence that may be shown to the caller."""
+    """One sentence for the caller."""
 
 
 @dataclass(slots=True)
 class StepStats:
-    """The work since the StepStats before, for the metrics. The worker adds to it until it is sent.
+    """The work since the last StepStats, for the metrics.
 
-    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots),
-    `token_seconds` and `look_seconds` what a token of a row and one of a look took lately, on the
-    device and in all; the other fields are sums since then. `steps` has the rows and seconds of
-    each decode step. Every step is counted exactly once.
+    `running` and `waiting` are the present sequences, `slots_used` and `slots_total` the present
+    slots; `token_seconds` and `look_seconds` are the seconds of the device for a token of a row and
+    of a look lately. The other fields are sums, and `steps` has the rows and seconds of each decode
+    step.
     """
 
     running: int = 0

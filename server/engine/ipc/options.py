@@ -1,4 +1,4 @@
-"""Options of the worker processes. No torch."""
+"""Options of the worker processes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ NO_DEVICE_STATUS = 78
 class WorkerOptions:
     """Settings of the worker processes.
 
-    `device` "auto" is every GPU there is, one worker each, else the CPU. `dtype` "auto" is bfloat16
-    on a GPU, int8 on a CPU that is fast at it, else float32. `threads` is CPU threads per worker
-    (0: one per core). `slots` is how many hypotheses of one model run at once (0: chosen for the
-    device). `max_batch_tokens` bounds the padded source tokens of one prefill. `watchdog_seconds`
-    is how long a worker with work may stay silent before it is killed; `start_seconds` and
-    `load_seconds` bound its start and the loading of one model. `isa` is the instruction set of the
-    CPU backend, "auto" the best that the processor has. `shortlist` "on" limits each sentence to
-    its shortlist where the CPU backend decodes and the model has one; "auto" only for lists that
-    say so. `sockets` is the folder in which the worker also listens for several API processes;
-    empty for the one that starts it.
+    `device` "auto" is every GPU, one worker each, else the CPU. `dtype` "auto" is bfloat16 on a
+    GPU, int8 on a CPU that is fast at it, else float32. `threads` are those of a worker on a CPU
+    (0: one per core), `slots` the hypotheses of one model that run at once (0: by device).
+    `max_batch_tokens` bounds the padded source tokens of a prefill. A worker with work that is
+    silent for `watchdog_seconds` is killed; `start_seconds` and `load_seconds` bound its start and
+    the loading of a model. `isa` is the instruction set of the CPU backend, "auto" the best of the
+    processor. `shortlist` "on" limits each sentence to its shortlist on the CPU backend, "auto"
+    only for lists that say so. `sockets` is the folder in which the worker listens for several API
+    processes; empty for one.
     """
 
     device: Device = "auto"

@@ -1,5 +1,5 @@
-"""One end of the socket between an API process and the process that owns the workers: notes, and
-calls that are answered. Both ends are this code, in a folder that only their user can enter."""
+"""One end of the socket between an API process and the process that owns the workers. Both ends are
+this code, in a folder that only their user can enter."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GONE = "The process that owns the workers has ended, and is started again; try a
 
 
 class Peer(asyncio.Protocol):
-    """`handlers` are called by name with what the other end notes or calls; a coroutine is awaited.
-    `on_lost` is called once when the connection has ended."""
+    """Calls functions of the other end, and the own `handlers`, by name, for it; a coroutine is
+    awaited. `on_lost` is called once when the connection has ended."""
 
     def __init__(self, handlers: Handlers, on_lost: Callable[[Peer], None]) -> None:
         self._handlers, self._on_lost = handlers, on_lost
@@ -30,7 +30,7 @@ class Peer(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def note(self, name: str, *arguments: object) -> None:
-        """Calls a handler of the other end, which returns nothing."""
+        """Calls a handler of the other end without an answer."""
         self._send((0, name, arguments))
 
     async def call(self, name: str, *arguments: object) -> Any:

@@ -23,8 +23,7 @@ _HEADER = 8
 
 
 def _options(*changed: Any) -> DecodingOptions:
-    """Returns options with these (number of the field, value) after each other, the others as by
-    default."""
+    """Returns options with the changed fields: number, value, number, value and so on."""
     return DecodingOptions(
         **{DecodingOptions.__slots__[number]: value for number, value in _pairs(changed)}
     )

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-from server.engine.worker.main import serve
+from server.engine.worker.loop import serve
 from server.engine.worker.model_runner import ModelRunner
 
 if __name__ == "__main__":

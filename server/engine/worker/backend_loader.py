@@ -1,9 +1,6 @@
-"""Opens a model folder on the fastest backend that is available on this device.
-
-On a CPU the CPU backend decodes int8 and float32. Where it is not compiled or not available,
-PyTorch decodes ("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch
-is imported only where it is needed.
-"""
+"""Opens a model folder on the fastest backend that is available: on a CPU the CPU backend, or
+PyTorch ("eager") where that cannot be used; on a GPU PyTorch, with CUDA graphs where they can be
+used. torch is imported only where it is needed."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ from server.errors import ADD_TORCH
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedModel:
-    """A model that is ready to decode. `engine` names its backend: "native", "eager" or
-    "cuda-graphs"; `reason` says why a faster one is not used, None where there is none."""
+    """A model that is ready to decode. `engine` is "native", "eager" or "cuda-graphs"; `reason` says
+    why a faster one is not used, if there is one."""
 
     folder: ModelFolder
     backend: InspectableBackend
@@ -40,9 +37,8 @@ class LoadedModel:
 def open_model(
     path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0
 ) -> LoadedModel:
-    """Loads a model folder on the fastest backend; see LoadModel for `ends`. Decodes a trial
-    sentence, so that lazy initialization does not delay the first request. Raises FolderError, also
-    where a score is not finite: large weights overflow."""
+    """Loads a model folder on the fastest backend and decodes a trial sentence; see LoadModel for
+    `ends`. Raises FolderError, also for a score that is not finite."""
     started = time.monotonic()
     folder = read_folder(Path(path))
     if not device.cuda:
@@ -55,8 +51,8 @@ def open_model(
 def try_to_open(
     model: str, folder: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0
 ) -> tuple[ModelLoaded, LoadedModel | None]:
-    """Returns the answer to a LoadModel, and the model where there is no error. Raises an error
-    that broke the device."""
+    """Returns the answer to a LoadModel, and the model if there is no error. Raises an error that
+    broke the device."""
     try:
         loaded = open_model(folder, device, options, ends)
     except FolderError as reason:
@@ -82,7 +78,7 @@ def try_to_open(
 def _open(
     folder: ModelFolder, device: DeviceConfig, options: WorkerOptions, ends: int
 ) -> tuple[InspectableBackend, str, str | None]:
-    """Returns a backend, its name, and the reason why a faster one is not used."""
+    """Returns a backend, its name, and why a faster one is not used."""
     if device.cuda:
         from server.engine.worker.torch_loader import open_on_gpu  # find_device has imported torch
 
@@ -118,8 +114,8 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
 def _open_on_cpu_backend(
     folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
 ) -> InspectableBackend:
-    """Opens a model on the CPU backend. Raises CpuBackendUnavailable where it is not
-    compiled, and for shapes that it does not have, FolderError."""
+    """Opens a model on the CPU backend. Raises CpuBackendUnavailable if it is not compiled or does
+    not have the shape, FolderError."""
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
     compiled = library(options.isa)
     return open_backend(

@@ -1,5 +1,5 @@
 """The connections of a worker: the pipes of the process that started it, and with several API
-processes a socket of each. Each of them may send jobs."""
+processes a socket of each."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _READ = 1 << 20
 
 
 class Connection:
-    """A process: the file descriptors from and to it, what is not sent yet, and the numbers of its
-    unanswered jobs by the ids that it gave them."""
+    """A process: the file descriptors from and to it, bytes and messages that are not sent yet, and
+    the numbers of its unanswered jobs by its own ids."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self.reader, self.writer = reader, writer
@@ -43,10 +43,10 @@ class Connection:
 
 
 class Connections:
-    """Gives the jobs of all processes numbers in the order of their arrival, and each answer back
-    to the process of its job. A process that connects gets the state of the worker first; the jobs
-    of one that has gone are cancelled. The `owner` loads models and gets the statistics; `path` is
-    that of the socket for the others, empty without them."""
+    """Numbers the jobs of all processes in the order of their arrival, and sends each answer to the
+    process of its job. A process that connects gets the state of the worker first; the jobs of one
+    that has gone are cancelled. The process at `reader` and `writer` loads models and gets the
+    statistics; the others connect to the socket `path`, empty without them."""
 
     def __init__(self, reader: int, writer: int, path: str = "") -> None:
         self._poll = select.poll()
@@ -82,8 +82,8 @@ class Connections:
         self._listener.close()
 
     def receive(self, wait: float | None) -> list[ToWorker]:
-        """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound)
-        for the first of them."""
+        """Returns the messages that have arrived; waits at most `wait` seconds (None: no limit) for
+        the first."""
         timeout = 0 if self._received else None if wait is None else 1000 * wait
         while not self.closed:
             for fd, _ in self._poll.poll(timeout):
@@ -97,7 +97,7 @@ class Connections:
         return messages
 
     def send(self, messages: list[FromWorker]) -> None:
-        """Sends each message to those whom it concerns. Never blocks."""
+        """Sends each message to the processes that it concerns. Never blocks."""
         for message in messages:
             self._route(message)
         for connection in {*self._open.values()}:

@@ -27,9 +27,9 @@ class NoDevice(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """`device` is torch's name of the device, `name` the one it is reported by, and `gpus` the
-    UUIDs of all GPUs that can be used, where there are several. `slots` is the number of rows that
-    one model decodes at once. `reason` says why a GPU that is there is not used."""
+    """The device of a worker. `device` is torch's name of it, `name` the reported one, and `gpus`
+    are the UUIDs of all usable GPUs, if there are several. `slots` is the number of rows that one
+    model decodes at once. `reason` says why an existing GPU is not used."""
 
     device: str
     name: str
@@ -45,8 +45,8 @@ class DeviceConfig:
 
 
 def find_device(options: WorkerOptions, index: int, pinned: bool = False) -> DeviceConfig:
-    """Returns the device of worker `index`: a GPU that can be used, or the CPU. One that is
-    `pinned` sees a single GPU and takes no other device. Raises NoDevice."""
+    """Returns the device of worker `index`: a usable GPU, or the CPU. A `pinned` worker sees a
+    single GPU and takes no other device. Raises NoDevice."""
     threads = options.threads or available_cores()
     reason = None
     wanted = pinned or options.device == "cuda"
@@ -68,8 +68,8 @@ def find_device(options: WorkerOptions, index: int, pinned: bool = False) -> Dev
 def _on_gpu(
     options: WorkerOptions, name: str, usable: list[int], place: int, threads: int
 ) -> DeviceConfig:
-    """Returns the configuration of one of the `usable` GPUs. All have one number format, that of
-    the oldest."""
+    """Returns the configuration of one of the `usable` GPUs. The oldest decides the number format
+    of all."""
     import torch
 
     oldest = min(torch.cuda.get_device_capability(gpu) for gpu in usable)
@@ -87,7 +87,7 @@ def _on_gpu(
 
 
 def _usable_gpus() -> tuple[list[int], str]:
-    """Returns the GPUs that torch can compute on, and why not on the others."""
+    """Returns the GPUs that torch can use, and why it cannot use the others."""
     import torch
 
     if not torch.cuda.is_available():
@@ -115,8 +115,8 @@ def _usable_gpus() -> tuple[list[int], str]:
 
 
 def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
-    """Returns the kind of a failure of a load or a step; None where the device is broken and the
-    process has to be restarted."""
+    """Returns the kind of a failure of a load or a step; None if the device is broken and the
+    process must be restarted."""
     name, text = type(error).__name__, str(error)
     memory = isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text
     if device.cuda:

@@ -1,5 +1,5 @@
 """Weighted fair queueing (Goyal et al. 1996): the flow that used the fewest seconds of the device,
-divided by its weight, is next. A flow is the jobs of one kind of one client."""
+divided by its weight, is next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ batch."""
 
 
 class FairClock:
-    """The seconds that flows used, by their weights; `now` is the least of those with jobs."""
+    """The seconds that flows used, divided by their weights; `now` is the least of the flows with
+    jobs."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -35,13 +36,12 @@ class FairClock:
             self._used = {flow: used for flow, used in self._used.items() if used > least}
 
     def advance(self, flow: Hashable) -> None:
-        """A job of this flow runs, which used the least of those with jobs."""
+        """Notes that this flow, which used the least of those with jobs, runs."""
         self.now = max(self.now, self.used(flow))
 
 
 class StepTime:
-    """The seconds of a decode step as a line over its rows, by least squares over the last
-    steps."""
+    """The seconds of a decode step as a line over its rows, by least squares over recent steps."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -57,8 +57,8 @@ class StepTime:
 
     @property
     def fixed_rows(self) -> float:
-        """The rows that take as long as what does not depend on rows: 1/32 to 1/2 of the slots,
-        1/16 before it is known."""
+        """Rows that take as long as the constant part of a step: 1/32 to 1/2 of the slots, 1/16
+        before it is measured."""
         if self._variance < 1:
             return self._slots / 16
         row = self._covariance / self._variance
@@ -68,7 +68,7 @@ class StepTime:
 
 @dataclass(slots=True)
 class FlowJobs:
-    """The jobs of a flow for one model: those that wait, and the rows of all."""
+    """The jobs of a flow for one model: those that wait, and the rows of all its jobs."""
 
     weight: float = 1.0
     rows: int = 0
@@ -76,8 +76,9 @@ class FlowJobs:
 
 
 class ModelQueue:
-    """The jobs of one loaded model. `running` are those that have begun by their ids, oldest first;
-    all but looks have slots. Where it `reads_known` tokens, several of a row may be one step's."""
+    """The jobs of one loaded model. `running` has those that have begun by id, oldest first; all
+    but looks have slots. Where it `reads_known`, a step may read several tokens of a given target.
+    """
 
     def __init__(self, slots: int, reads_known: bool = True) -> None:
         self.reads_known = reads_known
@@ -93,7 +94,7 @@ class ModelQueue:
         flow.rows += sequence.width
 
     def start(self, sequence: Sequence) -> None:
-        """Gives a waiting job, nearly always the first of its flow, the slots that it needs."""
+        """Starts a waiting job, mostly the first of its flow, with the slots that it needs."""
         self.flows[sequence.flow].waiting.remove(sequence)
         if not sequence.kind.look:
             sequence.slots = tuple(heapq.heappop(self.free) for _ in range(sequence.width))
@@ -112,9 +113,9 @@ class ModelQueue:
         sequence.slots = ()
 
     def client_rows(self, kind: Kind) -> float:
-        """Returns the rows that a client of weight 1 may have in a step: no bound while each needs
-        more than its share of the slots; else those with more rows than others have _CLIENT_SLOTS,
-        or together double the time of a step of these others."""
+        """Returns the rows that a client of weight 1 may have in a step. There is no bound while
+        each client needs more than its share of the slots. Else clients with more rows than the
+        others get _CLIENT_SLOTS each, or together as many as double the time of a step."""
         flows = [flow for (other, _), flow in self.flows.items() if other is kind]
         flows.sort(key=lambda flow: flow.rows / flow.weight)
         weights = sum([flow.weight for flow in flows])

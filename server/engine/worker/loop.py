@@ -1,14 +1,17 @@
-"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process closes
-the pipe.
-
-One thread touches jobs. Models load in other threads; the loop takes the results between two steps.
-"""
+"""The worker's loop: receive messages -> schedule -> run -> answer. One thread touches jobs; models
+load in other threads."""
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import resource
+import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Items
 from functools import partial
 
 from server.engine.ipc.messages import (
@@ -27,12 +30,14 @@ from server.engine.ipc.messages import (
     UnloadModel,
     WorkerReady,
 )
-from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.worker.connections import Connections
+from server.engine.worker.device_config import NoDevice
 from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler
 from server.engine.worker.sequence import LOOK, SHORT, Sequence
+from server.process import tune_garbage_collector
 
 _REPORT_SECONDS = 0.1
 """Statistics and progress are sent at most this often while there is work."""
@@ -41,8 +46,7 @@ _LOADING_POLL_SECONDS = 0.02
 
 
 class WorkerLoop:
-    """Passes messages between the API process, the Scheduler and the `runner`, which uses the
-    device."""
+    """Passes messages between the API process, the Scheduler and the `runner` of the device."""
 
     def __init__(self, pipes: Connections, runner: ModelRunner, options: WorkerOptions) -> None:
         self._pipes = pipes
@@ -124,8 +128,8 @@ class WorkerLoop:
             self._outbox.insert(0, ready)
 
     def _flush(self) -> None:
-        """Sends all messages as one frame; adds statistics and progress at intervals, and before
-        the loop waits unless they would wake another process than that of the answers."""
+        """Sends all messages as one frame. Adds statistics and progress at intervals, and before
+        the loop waits, unless they would wake a process that gets no answer."""
         now = time.monotonic()
         waits = not (self._scheduler.jobs or self._pipes.shared)
         if now - self._reported >= _REPORT_SECONDS or waits:
@@ -228,9 +232,9 @@ class WorkerLoop:
             self._answer(answer)
 
     def _guard(self, jobs: Iterable[Sequence], action: Callable[[], None]) -> None:
-        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails
-        alone is answered with the failure. An error that breaks the device ends the process; the
-        supervisor restarts it and isolates jobs in the same way."""
+        """Runs `action` for `jobs`. If it raises, each job runs again alone, and one that fails
+        alone is answered with the failure. An error that breaks the device ends the process, and
+        the supervisor isolates its jobs in the same way."""
         try:
             action()
         except Exception as error:  # whatever a backend raises must reach every member of the batch
@@ -246,7 +250,7 @@ class WorkerLoop:
                     self._scheduler.restart(job)
 
     def _answer(self, answer: Answer) -> None:
-        """Answers a job and frees its slots; does nothing for a job that was answered before."""
+        """Answers a job and frees its slots, unless it was answered before."""
         job = self._scheduler.finish(answer.id)
         if job is not None:
             self._runner.release(job)
@@ -265,3 +269,30 @@ def _translation_result(sequence: Sequence, ended: float) -> JobResult:
         first_token=sequence.first_token - sequence.arrived,
     )
     return JobResult(sequence.id, sequence.hypotheses, timings, sequence.steps, sequence.trace)
+
+
+def serve(
+    arguments: Items[str], make_runner: Callable[[WorkerOptions, int, bool], ModelRunner]
+) -> int:
+    """Sets up a worker process, runs its loop, and returns the exit code. `arguments` are INDEX
+    OPTIONS [GPU], where GPU is the UUID of the only one that it sees; `make_runner` makes the
+    runner of device INDEX. Messages pass through standard input and output; what libraries print
+    goes to standard error."""
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain texts of callers
+    # A service manager sends signals to all processes; the API process decides when workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    index, text, *gpu = arguments
+    reader, writer = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    options = WorkerOptions.from_json(text)
+    try:
+        runner = make_runner(options, int(index), bool(gpu))
+    except NoDevice as reason:
+        sys.stderr.write(f"{reason}\n")
+        return NO_DEVICE_STATUS
+    tune_garbage_collector()
+    path = options.socket_of(int(index)) if options.sockets else ""
+    WorkerLoop(Connections(reader, writer, path), runner, options).serve()
+    return 0

@@ -1,5 +1,5 @@
-"""The memory that a model takes on a CPU, and what is free, so that a model that is too large is
-refused before it is read."""
+"""The memory that a model takes on a CPU, and the free memory: a model that is too large is refused
+before it is read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _FLOAT32 = 4
 
 
 def check_memory(folder: ModelFolder, dtype: str) -> None:
-    """Raises FolderError for a model whose weights are larger than the memory that is free."""
+    """Raises FolderError for a model whose weights are larger than the free memory."""
     needed, free = memory_needed(folder, dtype), free_memory()
     if free is not None and needed > free:
         raise FolderError(too_large(needed, free))
 
 
 def memory_needed(folder: ModelFolder, dtype: str) -> int:
-    """Returns the bytes of the weights in a number format, and of the largest one in float32 while
-    it is converted. Raises FolderError for a damaged file."""
+    """Returns the bytes of the weights in a number format, and of the largest tensor in float32,
+    from which it is converted. Raises FolderError for a damaged file."""
     sizes = SafetensorFiles(weight_files(folder.path)).sizes()
     return sum(sizes) * _WIDTHS.get(dtype, _FLOAT32) + max(sizes, default=0) * _FLOAT32
 
@@ -36,8 +36,8 @@ def too_large(needed: int, free: int | None) -> str:
 def free_memory(
     system: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")
 ) -> int | None:
-    """Returns the bytes that this process may still use: of the machine, or of its container if
-    that has less. None where neither states it."""
+    """Returns the bytes that this process may still use, of the machine or its container; None if
+    neither states it."""
     bounds = []
     try:
         lines = system.read_text(encoding="ascii").splitlines()

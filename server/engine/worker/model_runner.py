@@ -65,11 +65,11 @@ class ModelRunner:
     # ----------------------------------------------------------------------------------------------
 
     def ready(self) -> WorkerReady:
-        """Returns the device and how it computes, as sent to the API process."""
+        """Returns the device and how it computes."""
         return self._ready
 
     def load(self, model: str, folder: str, ends: int = 0) -> None:
-        """Starts to load a model; `loaded` returns the outcome later."""
+        """Starts to load a model in a thread; `loaded` returns the outcome."""
         self._loads.append(
             self._loader.submit(try_to_open, model, folder, self._device, self._options, ends)
         )
@@ -79,8 +79,8 @@ class ModelRunner:
         return bool(self._loads)
 
     def loaded(self) -> list[ModelLoaded]:
-        """Returns the loads that ended since the last call. Jobs of those without error can run.
-        Raises the error of a load that broke the device."""
+        """Returns the loads that ended since the last call. Raises the error of one that broke the
+        device."""
         answers = []
         while self._loads and self._loads[0].done():
             answer, loaded = self._loads.pop(0).result()
@@ -90,7 +90,7 @@ class ModelRunner:
         return answers
 
     def attach(self, model: str, loaded: LoadedModel) -> None:
-        """Uses a loaded model for the jobs of the name `model`."""
+        """Uses a loaded model for jobs of the name `model`."""
         config = loaded.folder.model
         self._models[model] = loaded
         self._drivers[model] = SearchDriver(
@@ -119,8 +119,8 @@ class ModelRunner:
     # ----------------------------------------------------------------------------------------------
 
     def refusal(self, job: Job) -> Failed | None:
-        """Returns why the model cannot run this job, None if it can. An id outside the vocabulary
-        would break a device."""
+        """Returns why the model cannot run this job, or None. An id outside the vocabulary would
+        break a device."""
         options, backend = job.options, self._models[job.model].backend
         try:
             self._check(job)
@@ -151,8 +151,8 @@ class ModelRunner:
             check_head(config, head)
 
     def prefill(self, model: str, sequences: list[Sequence]) -> Callable[[], float | None]:
-        """Encodes the sources of sequences that were admitted. Returns what returns the seconds for
-        it: None while a GPU has not done it, because the host only queues its work."""
+        """Encodes the sources of new sequences. Returns a function that returns the seconds for it,
+        or None while a GPU has not done it: the host only queues its work."""
         begin = self._mark()
         config, generation = self._models[model].folder.model, self._models[model].folder.generation
         started = []
@@ -177,7 +177,7 @@ class ModelRunner:
         return lambda: float(begin.elapsed_time(end)) / 1000 if end.query() else None
 
     def _mark(self) -> Any:
-        """Returns the time now; on a GPU the event of this moment of its work."""
+        """Returns the time, on a GPU an event at this point of its work."""
         if not self.cuda:
             return time.monotonic()
         import torch
@@ -188,8 +188,7 @@ class ModelRunner:
 
     def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
         """Advances sequences by one token or a few, and sets the hypotheses of those that end.
-        Returns which took decode steps, and how many: on a GPU those whose steps the call before
-        queued."""
+        Returns the sequences that took steps, and how many: on a GPU those of the previous call."""
         running = [self._searches[sequence.id] for sequence in sequences]
         for search, sequence in zip(running, sequences, strict=True):
             search.room = sequence.room
@@ -217,9 +216,8 @@ class ModelRunner:
             self._drivers[sequence.job.model].stop(search)
 
     def attend(self, jobs: list[Job]) -> Generator[list[JobResult] | None, None, None]:
-        """Runs one pass of the model at each step, for plain looks of one model which want the
-        same, or for one look. Yields the results after the last pass, None before: what waits can
-        run between them."""
+        """Runs looks that share a pass (`shared_pass`), or one look. Yields None after each part of
+        the work, so that other jobs can run, and the results at the end."""
         backend, looks = self._models[jobs[0].model].backend, [job.look or Look() for job in jobs]
         options, choice = jobs[0].options, looks[0].choice
         hidden = () if options.first_token is None else (options.first_token,)
@@ -261,7 +259,7 @@ class ModelRunner:
 
     @property
     def not_finite(self) -> str:
-        """What a caller is told whose text the model cannot compute in this precision."""
+        """The message for a text that the model cannot compute in this precision."""
         dtype = self._device.dtype
         remedy = (
             " Start the server with --dtype float32."
@@ -292,8 +290,7 @@ class ModelRunner:
 def _links(
     looks: Items[Look], maps: Items[AttentionMaps], evidence: Iterator[WordEvidence]
 ) -> Generator[None, None, list[tuple[WordLink, ...]]]:
-    """Returns the links of each look, none for one without words, and yields where other work may
-    run."""
+    """Returns the links of each look, none without words; yields where other work may run."""
     pairs = []
     for look, each in zip(looks, maps, strict=True):
         if look.words is not None and each.soft is not None:
@@ -303,7 +300,7 @@ def _links(
 
 
 def _parts(sentences: Items[WordedSentence]) -> Iterator[slice]:
-    """Yields parts of sentences with up to _SHORT_PASS tokens, or with one sentence."""
+    """Yields slices of sentences with at most _SHORT_PASS tokens, or of one sentence."""
     first = tokens = 0
     for number, sentence in enumerate(sentences):
         if number > first and tokens + len(sentence.ids) > _SHORT_PASS:
@@ -317,8 +314,8 @@ def _parts(sentences: Items[WordedSentence]) -> Iterator[slice]:
 def both_sides(
     pairs: Items[tuple[WordedSentence, WordedSentence]],
 ) -> tuple[list[WordedSentence], list[tuple[int, ...]]]:
-    """Returns the sentences of pairs, and the tokens that are wanted of each: the beginnings of the
-    other's words."""
+    """Returns the sentences of pairs, and for each the tokens to be read there: the beginnings of
+    the words of the other one."""
     sentences = [sentence for pair in pairs for sentence in pair]
     return sentences, [other.beginnings for first, second in pairs for other in (second, first)]
 

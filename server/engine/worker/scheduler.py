@@ -1,4 +1,4 @@
-"""Decides what the device runs next. Pure Python, without a clock: it is told the seconds.
+"""Decides what the device runs next. Pure Python without a clock: the caller reports the seconds.
 
 for batch in scheduler.schedule():  # sequences that decode a step, or looks for one pass
     scheduler.record_step(...)      # how long that took
@@ -32,8 +32,8 @@ with markup is a job and, a little later, a look."""
 class Scheduler:
     """Schedules the models in `queues`. `max_batch_tokens` bounds the padded tokens of a prefill.
 
-    A turn belongs to short requests or documents, whichever used less time by weight, and to the
-    kind of their flow that is next. Other clients' jobs of this kind run in the same turn.
+    A turn belongs to short requests or to documents, whichever used less time by weight, and to the
+    kind of the flow that is next among them. Jobs of other clients of this kind run in it too.
     """
 
     def __init__(self, max_batch_tokens: int) -> None:
@@ -52,8 +52,8 @@ class Scheduler:
         return [job for queue in self.queues.values() for job in queue.running.values()]
 
     def add(self, job: Job, now: float) -> None:
-        """Accepts a job for an open model with enough slots. A target that is only scored is the
-        next of its client, because a sentence waits for it that was already translated."""
+        """Accepts a job for an open model with enough slots. One that only scores a target is the
+        next of its client, because a translated sentence waits for it."""
         self._enter(Sequence(job, now, job.alone), job.options.target is not None and not job.look)
 
     def _enter(self, sequence: Sequence, first: bool = False) -> None:
@@ -63,8 +63,8 @@ class Scheduler:
             self._alone.append(sequence)
 
     def finish(self, id: int) -> Sequence | None:
-        """Removes a job that is answered or cancelled, and frees its slots. Returns None where it
-        is unknown."""
+        """Removes a job that is answered or cancelled and frees its slots; None for an unknown
+        one."""
         if (sequence := self.jobs.pop(id, None)) is None:
             return None
         if sequence.alone:
@@ -78,7 +78,7 @@ class Scheduler:
         return sequence
 
     def restart(self, sequence: Sequence) -> None:
-        """Runs a job again from its start, alone, after a step of its batch failed."""
+        """Runs a job again from its start and alone, because a step of its batch failed."""
         self.finish(sequence.id)
         self._enter(Sequence(sequence.job, sequence.arrived, alone=True, seconds=sequence.seconds))
 
@@ -96,8 +96,7 @@ class Scheduler:
         self.charge(sequences, rows, seconds)
 
     def charge(self, sequences: Items[Sequence], parts: Items[int], seconds: float) -> None:
-        """Divides the seconds of some work among its jobs, which are of one kind, by their parts,
-        and charges their flows."""
+        """Divides seconds among jobs of one kind by their parts, and charges their flows."""
         kind, second, used = sequences[0].kind, seconds / sum(parts), dict[str, float]()
         for sequence, part in zip(sequences, parts, strict=True):
             client = sequence.job.client
@@ -109,8 +108,8 @@ class Scheduler:
         self._without_short += seconds
 
     def schedule(self) -> list[list[Sequence]]:
-        """Admits jobs and returns the batches of the next turn, each of one kind and one model.
-        While there are jobs, there is a batch."""
+        """Starts jobs and returns the batches of the next turn, each of one kind and one model, at
+        least one while there are jobs."""
         if self._alone and not self.running:
             self.queues[self._alone[0].job.model].start(self._alone[0])
         if len(self.jobs) == 1 and (only := next(iter(self.jobs.values()))).slots:
@@ -143,8 +142,8 @@ class Scheduler:
         return self._classes.used(document), self._flows[document].used(flow)
 
     def _in_order(self, queues: Iterable[ModelQueue], kind: Kind) -> Iterator[Sequence]:
-        """Yields waiting jobs in fair order as if each were charged when it is started. A flow ends
-        at the first job that is not."""
+        """Yields waiting jobs in fair order, as if each were charged when it is started. A flow
+        ends at the first job that the caller does not start."""
         price, heap = self.token_seconds[kind] / kind.weight, []
         for queue in queues:
             for flow, jobs in queue.flows.items():
@@ -161,9 +160,9 @@ class Scheduler:
                 heapq.heappush(heap, (used, jobs.waiting[0].id, jobs))
 
     def _rows(self, kind: Kind, model: str, longest: float, admitting: set[str]) -> list[Sequence]:
-        """Returns the sequences of a kind and model that decode, the oldest of each client first,
-        then those that join them. Where one lacks slots, those that free up are left to it: the
-        model is `admitting` no longer."""
+        """Returns the sequences of a kind and model that decode: running ones, oldest first, then
+        those that join. If the next one lacks slots, the model is no longer `admitting`, so that
+        slots which free up are left to it."""
         queue, batch, rows = self.queues[model], list[Sequence](), Counter[str]()
         each, most, total = queue.client_rows(kind), float(queue.slots), 0
         if kind.document:
@@ -204,8 +203,7 @@ class Scheduler:
         return batch
 
     def _looks(self, kind: Kind, longest: float) -> list[Sequence]:
-        """Returns the looks of a kind that have begun, or the next ones that one pass computes
-        together."""
+        """Returns the looks of a kind that have begun, or the next ones that share a pass."""
         looks, tokens = [look for look in self.running if look.kind is kind], 0
         if looks or self._alone:
             return looks

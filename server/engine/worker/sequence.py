@@ -13,9 +13,9 @@ from server.engine.ipc.messages import Job, JobResult
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """How jobs of one kind share the device: `weight` is relative to the other kinds for short
-    requests, or to those for documents, `longest` the seconds that one of its turns may take beside
-    others. A `look` takes no slots."""
+    """How jobs of one kind share the device. `weight` is relative to the other kind of short
+    requests, or of documents. `longest` bounds the seconds of a turn beside others. A `look` takes
+    no slots."""
 
     document: bool
     look: bool
@@ -34,13 +34,13 @@ Flow = tuple[Kind, str]
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device
-    that it was charged.
+    """One job. Times are seconds on the worker's monotonic clock; `seconds` of the device were
+    charged for it.
 
-    `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has
-    begun. Of the target or prefix that it is given, its next step may read `room` tokens; the last
-    one read `read` in place of one. `hypotheses` are empty until it has ended. An `alone` sequence
-    runs with nothing beside it, and `finite` is False where the model's numbers overflowed.
+    `passes` are shared by the looks of one pass that has begun. Of its given target or prefix the
+    next step may read `room` tokens, and the last step has read `read`. `hypotheses` are empty
+    until it has ended. An `alone` sequence runs with nothing beside it; `finite` is False where the
+    model's numbers overflowed.
     """
 
     job: Job
@@ -75,7 +75,7 @@ class Sequence:
 
     @property
     def known(self) -> int:
-        """The tokens of its target or prefix that are not read yet."""
+        """Tokens of its given target or prefix that are not read yet."""
         return len(self.job.options.target or self.job.options.prefix) - self.steps
 
     @property
@@ -84,9 +84,8 @@ class Sequence:
 
 
 def shared_pass(job: Job) -> tuple[str, int | None, MapChoice] | None:
-    """Returns what the looks have in common that one pass computes together. None for a job that
-    has a pass alone: it has masked heads, or asks for scores, vectors, tensors or maps of the
-    encoder."""
+    """Returns what looks must have in common to share a pass; None for a job that has a pass alone:
+    with masked heads, or for scores, vectors, tensors or maps of the encoder."""
     look, options = job.look, job.options
     if look is None or options.masked_heads or look.vectors_of is not None:
         return None

@@ -1,5 +1,4 @@
-"""Opens a model folder on PyTorch: plain steps on a CPU, CUDA graphs on a GPU where they can be
-used."""
+"""Opens a model folder on PyTorch: plain steps on a CPU, CUDA graphs on a GPU if possible."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _ALIGNED = 16
 
 
 def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend, str | None]:
-    """Loads a model for plain steps on the CPU; also returns why its numbers are of another type.
+    """Loads a model for plain steps on the CPU. Also returns why another number format is used.
     Raises FolderError."""
     transformer, overflow = _finite_transformer(folder, device)
     return TorchBackend(transformer, device.slots), overflow
@@ -34,8 +33,8 @@ def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend
 def open_on_gpu(
     folder: ModelFolder, device: DeviceConfig, ends: int = 0
 ) -> tuple[TorchBackend, str, str | None]:
-    """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not
-    used. Raises FolderError."""
+    """Loads a model on a GPU. Returns the backend, its name, and why a faster one is not used.
+    Raises FolderError."""
     torch.cuda.set_device(device.device)  # each thread has its own current device
     transformer, overflow = _finite_transformer(folder, device)
     backend, engine, reason = gpu_backend(transformer, device.slots, ends)
@@ -45,9 +44,8 @@ def open_on_gpu(
 def gpu_backend(
     transformer: Transformer, slots: int, ends: int = 0
 ) -> tuple[TorchBackend, str, str | None]:
-    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager
-    steps; else eager steps. Skips the first `ends` ways to decode. Raises an error that broke the
-    device."""
+    """Returns a backend with CUDA graphs if they compute the same as eager steps, else eager steps.
+    Skips the first `ends` ways to decode. Raises an error that broke the device."""
     # it makes a new plan for every shape, and batches have many shapes
     torch.backends.cuda.enable_cudnn_sdp(False)
     device = next(transformer.parameters()).device
@@ -69,8 +67,7 @@ def gpu_backend(
 def _graphed(
     transformer: Transformer, slots: int, kernels: SlotKernels, room: int
 ) -> GraphedBackend | str:
-    """Returns a backend with CUDA graphs, or why it cannot be used; then its memory is free
-    again."""
+    """Returns a backend with CUDA graphs, or why it cannot be used."""
     backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=room)
     try:
         reason = disagreement(backend)
@@ -85,8 +82,8 @@ def _graphed(
 
 
 def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
-    """Returns how many of `slots` a model gets and how many positions of each at first: its cache
-    takes at most half of the memory that is free now, and a quarter at first."""
+    """Returns how many of `slots` a model gets, and their positions at first: its cache takes at
+    most half of the free memory, and a quarter at first."""
     config, parameter = transformer.config, next(transformer.parameters())
     free, _ = torch.cuda.mem_get_info(parameter.device)
     free += torch.cuda.memory_reserved(parameter.device) - torch.cuda.memory_allocated(
@@ -102,8 +99,8 @@ def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
 def _finite_transformer(
     folder: ModelFolder, device: DeviceConfig
 ) -> tuple[Transformer, str | None]:
-    """Returns the Transformer of a folder in this worker's dtype, or in one with a wider range, and
-    why, where float16 overflows. Raises FolderError."""
+    """Returns the Transformer of a folder in the dtype of the device, or where float16 overflows in
+    a wider one and why. Raises FolderError."""
     if device.dtype != "float16":
         return _load_transformer(folder, device, device.dtype), None
     try:

@@ -26,7 +26,7 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import NoDevice
-from server.engine.worker.main import serve
+from server.engine.worker.loop import serve
 from server.engine.worker.sequence import Sequence
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
