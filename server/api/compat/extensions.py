@@ -81,7 +81,7 @@ async def translate(request: Request, parameters: ExtensionParameters) -> Respon
         [code_of(target) for target in parameters.targets],
     )
     if source == AUTO and len(targets) > 1:
-        [guess, *_] = await language_guesses(request, caller, "\n".join(texts))
+        [[guess, *_]] = await language_guesses(request, caller, ["\n".join(texts)])
         source = (
             guess.language
             if guess.confidence and guess.language in services.translator.catalog.sources

@@ -99,7 +99,7 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
 @router.post("/detect", summary="Detect languages")
 async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
     caller = await admit(request, parameters.q, parameters.key)
-    candidates = [await language_guesses(request, caller, text) for text in parameters.q]
+    candidates = await language_guesses(request, caller, parameters.q)
     detections = [
         [
             {"language": best.language, "confidence": best.confidence / 100, "isReliable": False}

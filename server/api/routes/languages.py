@@ -92,7 +92,7 @@ async def detect(request: Request, parameters: DetectParameters) -> Response:
     """The answer lists the candidates, the most probable first: every served language, and others
     that are likely."""
     caller = await admit(request, [parameters.q], parameters.api_key)
-    guesses = await language_guesses(request, caller, parameters.q)
+    [guesses] = await language_guesses(request, caller, [parameters.q])
     return json_response(
         [{"confidence": guess.confidence, "language": guess.language} for guess in guesses]
     )
