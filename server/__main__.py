@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_flags(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Ends with the message about a flag that no command has, and the most similar one. argparse
-    would first ask for a flag that is missing instead of it."""
+    """Ends with an error for an unknown flag and names a similar one. argparse would first report a
+    missing flag."""
     known = list(flags(parser))
     for word in takewhile("--".__ne__, words):
         wrong = word.partition("=")[0]
@@ -94,7 +94,6 @@ def check_flags(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
 
 
 def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yields the flags of a parser and of its commands."""
     for action in parser._actions:
         yield from action.option_strings
         for child in action.choices.values() if isinstance(action.choices, dict) else ():

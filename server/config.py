@@ -36,34 +36,31 @@ MAX_INT = 2**53
 MOST_PROCESSES = 64
 CHECKOUT = Path(__file__).parents[1]
 REMOVED = {"history_storage": "state", "limits_storage": "state"}
-"""Settings of earlier versions, and the settings that replace them."""
+"""Removed settings and their successors."""
 BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(
     ("0", "false", "no", "off"), False
 )
 ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^A-Z\s/?#@*\\]+")
 """An origin as browsers send it."""
 FRAME_ANCESTOR = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
-"""An origin that a Content-Security-Policy can name as an ancestor of a frame: it holds no wildcard
-and ends no directive."""
+"""An origin that Content-Security-Policy can name: no wildcard, no end of the directive."""
 PLACEHOLDERS = {int: "N", float: "X", bool: "BOOL"}
 """Names of values in `--help`, by type."""
 
 
 def setting(default: Any, help: str, low: float | None = None, high: float = MAX_INT) -> Any:
-    """Returns a dataclass field with its help text and the inclusive bounds of its value."""
+    """Returns a dataclass field with a help text and inclusive bounds."""
     return field(default=default, metadata={"help": help, "bounds": (low, high)})
 
 
 def default_weights() -> Path:
-    """Returns the folder `weights` of the current folder, or of the checkout where the current
-    folder has none."""
+    """Returns the folder `weights` here, or that of the checkout if there is none."""
     here, checkout = Path("weights"), CHECKOUT / "weights"
     return checkout if checkout.is_dir() and not here.is_dir() else here
 
 
 def with_lists(owner: type[Owner]) -> type[Owner]:
-    """Adds a setting for the address of each list of published models, before the dataclass is
-    made."""
+    """Adds a setting for the address of each list of published models, before @dataclass runs."""
     for name, (address, help) in LISTS.items():
         owner.__annotations__[name] = "str"
         setattr(owner, name, setting(address, help))
@@ -80,8 +77,7 @@ class Settings:
     api_processes: str = setting(
         "1",
         "Processes that serve requests before one pool of workers. auto is one for each four "
-        "cores, at least four beside a GPU "
-        "where there are cores, at most 16.",
+        "cores, at least four beside a GPU where there are cores, at most 16.",
     )
     public_url: str = setting(
         "",
@@ -106,24 +102,20 @@ class Settings:
     models: str = setting(
         "",
         "Models to download where they are missing, separated by commas, in the background: pairs "
-        "such as en-de,de-en for the "
-        f"best model of `attentive models --available`, or names such as {EXAMPLES}. They are kept "
-        "in the folder `models` of "
-        "--data, or of the user's cache. any also downloads the best model of a pair that no model "
-        "serves when a request names "
-        "the pair: every caller can fill the folder.",
+        "such as en-de,de-en for the best model of `attentive models --available`, or names such "
+        f"as {EXAMPLES}. They are kept in the folder `models` of --data, or of the user's cache. "
+        "any also downloads the best model of a pair that no model serves when a request names the "
+        "pair: every caller can fill the folder.",
     )
     require_models: bool = setting(
         False,
         "Whether GET /ready is 503 after a start until the models of --models are served. "
-        "Otherwise it is 200 with the status "
-        "degraded.",
+        "Otherwise it is 200 with the status degraded.",
     )
     data: Path | None = setting(
         None,
         "Folder that keeps history, API keys, usage and glossaries over a restart. Without it they "
-        "are in memory, and "
-        "there are no keys.",
+        "are in memory, and there are no keys.",
     )
     state: str = setting(
         "",
@@ -159,9 +151,8 @@ class Settings:
     shortlist: ShortlistUse = setting(
         "auto",
         "Write only tokens of the lexical shortlist of a sentence, for models that have one: "
-        "faster. auto does so on a "
-        "CPU for lists of models trained here, not for imported ones. true and false are on and "
-        "off.",
+        "faster. auto does so on a CPU for lists of models trained here, not for imported ones. "
+        "true and false are on and off.",
     )
     threads: int = setting(0, "CPU threads of a worker. 0 uses every core.", 0, 1024)
     slots: int = setting(
@@ -212,8 +203,7 @@ class Settings:
     attention_jobs: int = setting(
         16,
         "Attention requests of the longest sentences that are accepted and not yet answered, half "
-        "of them of one caller. Further "
-        "ones get 429; requests count by their tokens.",
+        "of them of one caller. Further ones get 429; requests count by their tokens.",
         1,
         10_000,
     )
@@ -259,8 +249,7 @@ class Settings:
     cache_bytes: int = setting(
         32_000_000,
         "Maximum bytes of translations kept in memory to answer the same text again, "
-        "approximately, and as many again "
-        "in Redis with --state redis://. 0 keeps none.",
+        "approximately, and as many again in Redis with --state redis://. 0 keeps none.",
         0,
     )
     cache_seconds: float = setting(
@@ -355,8 +344,7 @@ class Settings:
         ]:
             raise SettingsError(
                 f"{flag_and_variable('cors_origins')} must be *, or origins such as "
-                "https://example.org:8443 with commas "
-                f"between them, not {wrong[0]!r}."
+                f"https://example.org:8443 with commas between them, not {wrong[0]!r}."
             )
         self.frame_origins  # noqa: B018  raises SettingsError
         # an IPv6 address as in a URL
@@ -379,7 +367,6 @@ class Settings:
 
     @property
     def processes(self) -> int:
-        """The number of API processes. Raises SettingsError."""
         if self.api_processes == "auto":
             cores = available_cores()
             least = 4 if self.device != "cpu" and Path("/dev/nvidia0").exists() else 1
@@ -394,8 +381,7 @@ class Settings:
 
     @property
     def pulled(self) -> Path:
-        """The folder of the models that were downloaded by name, which are served beside those of
-        `weights`."""
+        """The folder of downloaded models, which are served beside those of `weights`."""
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         return (self.data or Path(cache, "attentive")) / "models"
 
@@ -410,8 +396,7 @@ class Settings:
         arguments: argparse.Namespace | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Returns the settings of parsed flags and the environment. Raises SettingsError for an
-        invalid value."""
+        """Returns the settings of parsed flags and the environment. Raises SettingsError."""
 
         def text_of(name: str) -> str:
             text: str | None = getattr(arguments, name, None)
@@ -434,8 +419,7 @@ class Settings:
 
 
 def variable(name: str, environment: Mapping[str, str]) -> str:
-    """Returns the value of a variable, or without one the text of the file that NAME_FILE names (a
-    mounted secret)."""
+    """Returns a variable, or else the text of the file that NAME_FILE names (a mounted secret)."""
     file = environment.get(f"{name}_FILE")
     if environment.get(name) or not file:
         return environment.get(name, "")
@@ -465,13 +449,12 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def flag_and_variable(name: str) -> str:
-    """Returns the flag and the variable of a setting, as error messages name it."""
+    """Returns the flag and the variable of a setting, for messages."""
     return f"--{name.replace('_', '-')} ({PREFIX}{name.upper()})"
 
 
 def parse(name: str, text: str, kind: Any) -> Any:
-    """Returns the value of a text. Raises SettingsError, which begins with `name`, where it is not
-    of type `kind`."""
+    """Returns `text` as a value of type `kind`. Raises SettingsError, which begins with `name`."""
     switch = BOOLEANS.get(text.lower())
     if kind == ShortlistUse and switch is not None:  # it was a switch
         return "on" if switch else "off"
@@ -491,8 +474,7 @@ def parse(name: str, text: str, kind: Any) -> Any:
 
 
 def check_bounds(options: Any, title: Callable[[str], str]) -> None:
-    """Raises SettingsError for a field that is out of its bounds. `title` returns the name of a
-    field in the message."""
+    """Raises SettingsError for a field out of its bounds; `title` returns the name of a field."""
     for item in dataclasses.fields(options):
         value, (low, high) = getattr(options, item.name), item.metadata.get("bounds", (None, None))
         if low is not None and not low <= value <= high:
@@ -502,12 +484,11 @@ def check_bounds(options: Any, title: Callable[[str], str]) -> None:
 
 
 def comma_separated(text: str) -> list[str]:
-    """Returns the parts of a text between commas, without blanks."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
-    """Adds the flags of all settings, or of the settings in `names`, to a command."""
+    """Adds the flags of all settings, or of those in `names`."""
     for name, successor in REMOVED.items():
         # without these, the error would not name the successor
         if names is None or successor in names:
@@ -536,7 +517,6 @@ def add_flag(
 
 
 def default_text(default: Any) -> str:
-    """Returns a default as `--help` prints it."""
     return (
         str(default).lower()
         if isinstance(default, bool)

@@ -40,7 +40,7 @@ LONGEST_RETRY_AFTER = 120
 
 
 class AttentiveError(Exception):
-    """Base class of all errors that are reported to a caller."""
+    """Base class of the errors that are reported to a caller."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -48,8 +48,7 @@ class AttentiveError(Exception):
 
 
 class ClientError(AttentiveError):
-    """The request fails each time until the caller changes it. A command of `attentive` then ends
-    with status 2."""
+    """The request fails until the caller changes it. Commands end with status 2."""
 
 
 class InvalidRequest(ClientError):
@@ -58,8 +57,8 @@ class InvalidRequest(ClientError):
 
 class UnsupportedLanguage(InvalidRequest):
     """No model serves the language or the direction. `code` is the language as it was sent, and
-    `role` "source" or "target"; both are empty for a direction. `reason` is a sentence why a model
-    that was requested is not there."""
+    `role` "source" or "target"; both are empty for a direction. `reason` says why a requested model
+    is missing."""
 
     def __init__(self, message: str, code: str = "", role: str = "", reason: str = "") -> None:
         super().__init__(f"{message} {reason}".rstrip())
@@ -73,8 +72,7 @@ class TextTooLong(InvalidRequest):
 
 
 class Forbidden(ClientError):
-    """The caller has no permission: an API key is missing, unknown or revoked. `key` is the id of a
-    revoked one."""
+    """An API key is missing, unknown or revoked. `key` is the id of a revoked one."""
 
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
@@ -90,11 +88,11 @@ class ExpiredTranslation(ClientError):
 
 
 class PayloadTooLarge(ClientError):
-    """The request body is over the limit in bytes, or the request is too much work."""
+    """The request body has too many bytes, or the request is too much work."""
 
 
 class UnsupportedMediaType(ClientError):
-    """The endpoint does not accept the media type of the request body."""
+    """The endpoint does not accept the media type of the body."""
 
 
 class RetryLater(AttentiveError):
@@ -116,8 +114,7 @@ class Overloaded(RetryLater):
 
 
 class QuotaExceeded(Overloaded):
-    """The key has used the characters of a period. `retry_after` is the time until its end, which
-    may be a month."""
+    """The key has used the characters of a period. `retry_after` is the time until its end."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message, reason="quota")
@@ -133,7 +130,7 @@ class ModelFailed(Unavailable):
 
 
 class StateUnreachable(Unavailable):
-    """The state that servers share (Redis) cannot be reached, and the request needs it."""
+    """The state that servers share (Redis) cannot be reached."""
 
     def __init__(
         self, message: str = "The server's shared state cannot be reached; try again later."
@@ -150,7 +147,7 @@ class SettingsError(ValueError):
 
 
 class Resource(NamedTuple):
-    """What a process or its machine can have no more of, and what an operator does then."""
+    """A resource that can run out, and how an operator provides more of it."""
 
     name: str
     remedy: str
@@ -183,8 +180,7 @@ _SQLITE_FULL = 13
 
 
 def exhausted(error: BaseException) -> Resource | None:
-    """Returns the resource that is used up where the operating system's refusal is the reason of
-    the error."""
+    """Returns the resource whose lack caused the error, or None."""
     if isinstance(error, MemoryError):
         return MEMORY
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
@@ -195,14 +191,13 @@ def exhausted(error: BaseException) -> Resource | None:
 
 
 def remedy(error: BaseException) -> str:
-    """Returns what an operator does about a resource that is used up, as the end of a sentence, or
-    nothing."""
+    """Returns ": " and how to provide a resource that ran out, or nothing."""
     resource = exhausted(error)
     return f": {resource.remedy}" if resource else ""
 
 
 def ending(code: int) -> str:
-    """Returns how a process ended, and what an operator does where the kernel killed it."""
+    """Returns how a process ended, and what to do where the kernel killed it."""
     if code >= 0:
         return f"ended with code {code}"
     killed = f"was ended by signal {-code}"

@@ -1,5 +1,5 @@
-"""Results of functions of texts, which are forgotten where a caller asked for no storage, and when
-a model leaves."""
+"""Caches of functions of texts, emptied for callers who ask for no storage and when a model
+leaves."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _emptied: list[Callable[[], None]] = [tokenizer.forget_texts, re.purge]
 
 
 def kept(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keeps the results of a function for the `size` arguments that were used last, until `forget`.
-    For functions whose arguments have parts of texts, or vocabularies."""
+    """Caches the results of a function for the `size` arguments used last, until `forget`. For
+    functions whose arguments contain texts or vocabularies."""
 
     def keep(function: Callable[P, R]) -> Callable[P, R]:
         results = lru_cache(size)(function)
@@ -32,8 +32,7 @@ def kept(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def forget_soon() -> None:
-    """Forgets the texts of requests that are not to be stored, of all that end within SECONDS
-    together."""
+    """Empties the caches within SECONDS, once for all requests that end until then."""
     loop = asyncio.get_running_loop()
     if loop not in _waiting:
         _waiting.add(loop)
@@ -46,6 +45,6 @@ def _forget_now(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def forget() -> None:
-    """Forgets all results, and the patterns that were compiled of parts of texts."""
+    """Empties all caches, and the compiled patterns, which may contain texts."""
     for empty in _emptied:
         empty()

@@ -1,5 +1,4 @@
-"""Constructs the parts of one server from its settings, and starts and stops them. Independent of
-HTTP."""
+"""Constructs, starts and stops the parts of one server. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -46,16 +45,15 @@ from server.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 FILES, METRICS = "files", "metrics"
-"""The folders of translated files and of metrics in that of several processes."""
+"""Folders of translated files and of metrics in the folder of several processes."""
 
 
 class Services:
-    """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop`
-    run in the event loop that serves.
+    """The parts of one server, used by the routes and by commands. `start` and `stop` run in the
+    event loop that serves.
 
-    `workers` and `catalog` replace the workers and the models of the settings, for tests;
-    `admission` replaces the queue of the settings. Raises SettingsError where a setting cannot be
-    used or the weights folder holds no usable model.
+    `workers` and `catalog` replace those of the settings in tests, `admission` replaces the queue.
+    Raises SettingsError where a setting cannot be used or the weights folder holds no usable model.
     """
 
     def __init__(
@@ -152,8 +150,7 @@ class Services:
         self.metrics.registry.register(StateCollector(self._worker_status, self._all_counters))
 
     async def start(self) -> None:
-        """Starts the workers and loads the models in the background. `readiness` reports the
-        progress."""
+        """Starts the workers and loads the models in the background; see `readiness`."""
         await self.store.start()
         await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load())
@@ -166,8 +163,7 @@ class Services:
             await asyncio.shield(self._loading)
 
     async def stop(self) -> None:
-        """Stops the workers after the accepted work or the grace time, and closes stores and
-        connections."""
+        """Stops the workers after the accepted work or the grace time, and closes the stores."""
         self.draining = True
         tasks = [task for task in (self._loading, self._watching) if task is not None]
         for task in tasks:
@@ -184,7 +180,6 @@ class Services:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether every model was loaded or has failed to load."""
         return self._loading is not None and self._loading.done()
 
     @property
@@ -214,7 +209,7 @@ class Services:
         return "degraded" if missing else "ready"
 
     async def measure_disk(self) -> None:
-        """Measures the free part of the disk of --data, in a thread, because a network disk may not
+        """Measures the free share of the disk of --data, in a thread: a network disk may not
         answer."""
         self._free = None
         if self.settings.data is not None:
@@ -223,8 +218,7 @@ class Services:
                 self._free = disk.free / disk.total
 
     async def collect(self) -> None:
-        """Prepares a scrape: measures the disk, and collects what the processes of the server
-        count."""
+        """Prepares a scrape: the free disk space, and the counters of all processes."""
         if self._link is None:
             await self.measure_disk()
         else:
@@ -266,9 +260,9 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A process of a server with several: its `name`, which the one that replaces it has too, the
-    `folder` of all, the models and errors that were `found` before it began, and for an API process
-    the `link` to the leader."""
+    """One of several processes. Its replacement has the same `name`; all share the `folder`.
+    `found` are the models and errors that were read before the start. An API process has a `link`
+    to the leader."""
 
     name: str
     folder: Path
@@ -277,8 +271,7 @@ class ServerProcess:
 
 
 def new_backlogs(settings: Settings, workers: WorkerPool, parts: int = 1) -> dict[str, Backlog]:
-    """Returns what bounds the accepted work of the pool, and the bytes of documents in progress; a
-    part of each."""
+    """Returns the bounds of the pool's work and of the bytes of documents, divided by `parts`."""
     # those of the longest sentences
     looks = settings.attention_jobs * 2 * settings.attention_tokens / parts
     tokens = settings.queue_tokens / parts
@@ -289,7 +282,6 @@ def new_backlogs(settings: Settings, workers: WorkerPool, parts: int = 1) -> dic
 
 
 def as_task(function: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Makes a coroutine of a function."""
 
     async def run() -> None:
         function()
@@ -304,8 +296,7 @@ def default_options(settings: Settings, *, rerank: bool | None = None) -> Decodi
 
 
 def worker_options(settings: Settings, folder: Path | None = None) -> WorkerOptions:
-    """Returns the settings of the worker processes, which listen in a folder if several processes
-    use them."""
+    """Returns the settings of the workers, which listen in `folder` for several processes."""
     return WorkerOptions(
         device=settings.device,
         dtype=settings.dtype,

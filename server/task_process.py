@@ -1,5 +1,4 @@
-"""Runs tasks in a separate process, which is started on demand, bounded in time, and ended when it
-is idle."""
+"""Runs tasks in a separate process: started on demand, bounded in time, ended when idle."""
 
 from __future__ import annotations
 
@@ -19,22 +18,21 @@ from server.work_threads import FairSlots
 
 log = logging.getLogger(__name__)
 TASK_SECONDS = 120
-"""Longest processor time of a task: to study an encoder, to read or to write a document."""
+"""Longest processor time of a task."""
 HANG_SECONDS = 1200.0
-"""A task that takes longer hangs, also where the machine is busy."""
+"""Longest time of a task by the clock, also where the machine is busy."""
 IDLE_SECONDS = 60.0
-"""The process ends after this time without a task."""
+"""Time without a task after which the process ends."""
 RESULT_BYTES = 64_000_000
-"""Limit on the result of a task. A study of an encoder has some 100 bytes for each piece and
-layer."""
+"""Longest result. A study of an encoder has some 100 bytes for each piece and layer."""
 NICENESS = 10
 """Tasks have less priority than translations."""
 
 
 class TaskProcess:
-    """Runs the tasks of one Python module one at a time; callers take turns. The module reads a
-    task in JSON from each line of its standard input and writes its result to a line of its
-    standard output. Belongs to one event loop."""
+    """Runs the tasks of a Python module one at a time; callers take turns. The module reads a task
+    in JSON from each line of its standard input and writes the result as a line. Belongs to one
+    event loop."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -44,8 +42,7 @@ class TaskProcess:
 
     async def run(self, task: dict[str, Any], caller: str = "") -> dict[str, Any]:
         """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during
-        the task, or Unavailable if it cannot be started. If the caller is cancelled, the process
-        ends."""
+        the task, or Unavailable if it does not start. Cancelling ends the process."""
         async with self._slots.hold(caller):
             if self._idle is not None:
                 self._idle.cancel()
@@ -54,7 +51,6 @@ class TaskProcess:
         return result
 
     async def close(self) -> None:
-        """Ends the process."""
         if self._idle is not None:
             self._idle.cancel()
         await self._end()
@@ -109,7 +105,6 @@ class TaskProcess:
         await self._end()
 
     async def _end(self) -> None:
-        """Kills the process. The next task starts another one."""
         process, self._process = self._process, None
         if process is not None:
             if process.returncode is None:

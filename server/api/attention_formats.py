@@ -1,5 +1,4 @@
-"""The formats of GET /attention: JSON, .npz archives, pictures and reports, and the checks of their
-parameters."""
+"""The formats of GET /attention (JSON, .npz, pictures, reports) and checks of their parameters."""
 
 from __future__ import annotations
 
@@ -34,27 +33,21 @@ from server.web.page import report, report_policy
 
 MEDIA: dict[Format, str] = {
     "json": "application/json",
-    "npz": "application/x-npz",
     "svg": "image/svg+xml",
     "png": "image/png",
     "pdf": "application/pdf",
+    "npz": "application/x-npz",
     "html": "text/html; charset=utf-8",
 }
-NEGOTIATED = (
-    "application/json",
-    "image/svg+xml",
-    "image/png",
-    "application/pdf",
-    "application/x-npz",
-)
-"""Media types that the header `Accept` chooses from, for requests without `format`."""
+NEGOTIATED = tuple(media for format, media in MEDIA.items() if format != "html")
+"""Media types that the header `Accept` chooses from without `format`."""
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
-"""Parameters that only pictures have; `dpi` only a PNG."""
+"""Parameters of pictures only; `dpi` of a PNG only."""
 
 
 def attention_query(parameters: AttentionParameters, accept: str) -> AttentionParameters:
-    """Returns the parameters with their format; `accept` is the header that decides it. Raises
+    """Returns the parameters with the format that they or the header `accept` choose. Raises
     InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
@@ -72,7 +65,7 @@ def attention_query(parameters: AttentionParameters, accept: str) -> AttentionPa
 
 
 def needs_evidence(parameters: AttentionParameters) -> bool:
-    """Returns whether an answer needs the evidence of the word alignment."""
+    """Returns whether an answer needs all evidence of the word alignment."""
     format = parameters.format
     shows_alignment = format == "html" or (
         format in PICTURES and parameters.view in ("alignment", "card")
@@ -84,8 +77,7 @@ def needs_evidence(parameters: AttentionParameters) -> bool:
 
 
 def _check_effect(parameters: AttentionParameters, format: Format) -> None:
-    """Raises InvalidRequest for options that the one map of effects, which has a sign, does not
-    have."""
+    """Raises InvalidRequest for options that the signed map of effects does not have."""
     options = ("layer", "head", "rollout", "normalize")
     option = next((name for name in options if name in parameters.model_fields_set), None)
     if option is not None or parameters.kind != "cross" or parameters.level != "word":
@@ -100,7 +92,6 @@ def _check_effect(parameters: AttentionParameters, format: Format) -> None:
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:
-    """Raises InvalidRequest for a parameter that this format does not have."""
     fields = PICTURE_FIELDS if format not in PICTURES else () if format == "png" else ("dpi",)
     field = next((name for name in fields if name in parameters.model_fields_set), None)
     if field is not None:
@@ -109,7 +100,6 @@ def _check_picture_fields(parameters: AttentionParameters, format: Format) -> No
 
 
 def negotiated_format(accept: str) -> Format:
-    """Returns the format for a request without the parameter `format`."""
     media = accepted_media(accept, NEGOTIATED)
     return next(format for format, kind in MEDIA.items() if kind.startswith(media))
 
@@ -171,7 +161,7 @@ def chosen_maps(parameters: AttentionParameters, result: InspectionResult) -> li
 
 
 def subject_body(subject: InspectedSentence) -> dict[str, Any]:
-    """Returns the fields of a body as in SubjectAnswer."""
+    """Returns the fields of SubjectAnswer."""
     return {
         "id": subject.id,
         "model": subject.leg.model.name,
@@ -184,8 +174,7 @@ def subject_body(subject: InspectedSentence) -> dict[str, Any]:
 
 
 def attention_body(parameters: AttentionParameters, result: InspectionResult) -> dict[str, Any]:
-    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one
-    layer or head."""
+    """Returns the body as in AttentionAnswer. Maps are always [layer][head][query][key]."""
     subject = result.subject
     maps = chosen_maps(parameters, result)
     aligned = align_words(result)
@@ -231,13 +220,13 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
 
 
 def text_pieces(tokens: Tokens) -> dict[str, Any]:
-    """Returns a sentence with its pieces and their offsets in characters, as in TextPieces."""
+    """Returns the fields of TextPieces."""
     return {"text": tokens.text, "pieces": tokens.pieces, "offsets": tokens.offsets}
 
 
 def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | str:
-    """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in
-    which NaN becomes null, or base64."""
+    """Returns weights (L, H, Q, K) for orjson: lists with five decimals, in which NaN is null, or
+    base64."""
     if form == "lists":
         return lists(np.round(weights, 5))
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
@@ -245,12 +234,11 @@ def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | st
 
 
 def lists(values: NDArray[np.float32]) -> orjson.Fragment:
-    """Returns an array as lists that orjson can write. What is not finite becomes null."""
+    """Returns an array as JSON lists for orjson. What is not finite becomes null."""
     return orjson.Fragment(_json(values))
 
 
 def _json(values: NDArray[np.float32]) -> bytes:
-    """Returns an array as JSON lists, written in parts."""
     if values.size <= LOOP_WEIGHTS:
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
     if values[0].size > LOOP_WEIGHTS:
@@ -262,7 +250,7 @@ def _json(values: NDArray[np.float32]) -> bytes:
 
 
 def archive(result: InspectionResult, maps: list[MapView]) -> bytes:
-    """Returns an .npz file of the maps with their labels, without pickled objects."""
+    """Returns an .npz file of the maps and their labels, without pickled objects."""
     stream = io.BytesIO()
     arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
     for view in maps:

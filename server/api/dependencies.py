@@ -1,4 +1,4 @@
-"""Functions that routes share: the caller, limits from headers, glossaries, and JSON responses."""
+"""Functions that routes share: callers, time limits, glossaries and JSON responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from server.translation.types import Storage, TranslationRequest
 
 
 def services_of(request: Request) -> Services:
-    """Returns the Services object of the application."""
     services: Services = request.scope["app"].services
     return services
 
@@ -38,8 +37,8 @@ async def enter(
 ) -> Caller:
     """Checks the caller's key, counts the request and its characters, and returns the caller.
 
-    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key), or
-    in Google's `X-Goog-Api-Key`. Raises Forbidden, Overloaded or TextTooLong.
+    The key may also be in the header `Authorization` after any scheme, or in `X-Goog-Api-Key`.
+    Raises Forbidden, Overloaded or TextTooLong.
     """
     services = services_of(request)
     client = request.scope.get("client")
@@ -84,12 +83,11 @@ async def language_guesses(request: Request, caller: Caller, texts: Sequence[str
     return await translator.work(caller.name, size, guesses)
 
 
-def deadline(request: Request, limit: float, field: float | None = None) -> float:
-    """Returns the time limit of a request on the monotonic clock, in seconds.
-
-    The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all
-    in seconds. Raises InvalidRequest for a header that is not a positive number.
-    """
+def deadline(request: Request, limit: float = 0.0, field: float | None = None) -> float:
+    """Returns the time limit of a request on the monotonic clock: the least of `limit` (0 for that
+    of the settings), the header `X-Request-Timeout` and the parameter `field`, in seconds. Raises
+    InvalidRequest for a header that is not a positive number."""
+    limit = limit or services_of(request).settings.timeout_seconds
     if (given := header(request, b"x-request-timeout")) is not None:
         try:
             seconds = float(given)
@@ -102,9 +100,8 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
 
 
 def storage_of(request: Request, caller: Caller) -> Storage:
-    """Returns what may be stored of a request and taken from the cache, by its caller's key and its
-    `Cache-Control`: with no-store nothing is stored, and with no-cache the text is translated
-    again."""
+    """Returns what may be stored and taken from the cache, by the caller's key and `Cache-Control`:
+    no-store stores nothing, no-cache translates again."""
     if not caller.remembered:
         return "none"
     if header(request, b"cache-control") is None:
@@ -115,19 +112,17 @@ def storage_of(request: Request, caller: Caller) -> Storage:
 
 @kept(64)
 def stated_storage(control: bytes) -> Storage:
-    """Returns what may be stored of a request, by its `Cache-Control`."""
     directives = {directive.strip() for directive in control.lower().split(b",")}
     return "none" if b"no-store" in directives else "renew" if b"no-cache" in directives else "use"
 
 
 def translation_request(request: Request, caller: Caller, **fields: Any) -> TranslationRequest:
-    """Returns a request of `caller` with these fields, and what its headers say. Unless the fields
-    say otherwise, it has the options and the time limit of the settings."""
-    settings = services_of(request).settings
+    """Returns a request of `caller` with these fields and what its headers say. Its options and
+    time limit are by default those of the settings."""
     if "options" not in fields:
-        fields["options"] = default_options(settings)
+        fields["options"] = default_options(services_of(request).settings)
     if "deadline" not in fields:
-        fields["deadline"] = deadline(request, settings.timeout_seconds)
+        fields["deadline"] = deadline(request)
     return TranslationRequest(
         client=caller.name,
         weight=caller.weight,
@@ -139,13 +134,12 @@ def translation_request(request: Request, caller: Caller, **fields: Any) -> Tran
 
 
 def reader_languages(request: Request) -> tuple[str, ...]:
-    """Returns the codes of the header `Accept-Language`."""
     return accepted_languages(header(request, b"accept-language"))
 
 
 @kept(256)
 def accepted_languages(header: str | None) -> tuple[str, ...]:
-    """Returns the codes of an Accept-Language header, at most five, without their weights."""
+    """Returns at most five codes of an Accept-Language header, without their weights."""
     parts = (header or "")[:200].split(",")[:5]
     return tuple(
         [code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"]
@@ -156,8 +150,8 @@ async def glossary_terms(
     request: Request, caller: Caller, ids: Sequence[str], source: str | None, target: str
 ) -> TermIndex | None:
     """Returns the terms of the glossaries for a language pair; None without ids. Raises NotFound,
-    UnsupportedLanguage, or InvalidRequest if the source language is not named or a glossary lacks
-    the pair."""
+    UnsupportedLanguage, or InvalidRequest without a source language or a dictionary for the
+    pair."""
     if not ids:
         return None
     if source is None or source.strip().lower() in ("", AUTO):
@@ -192,9 +186,9 @@ async def inline_or_stored(
 def check_texts(
     texts: tuple[str, ...], settings: Settings, beam_size: int = 1, name: str = "q"
 ) -> None:
-    """Checks the number and the length of texts, and the length times the beam width that the
-    request chose, against the settings. `name` is that of their parameter. Raises InvalidRequest,
-    TextTooLong or PayloadTooLarge."""
+    """Checks number and length of texts, and the length times the beam width of the request,
+    against the settings. Raises InvalidRequest with the `name` of the parameter, TextTooLong or
+    PayloadTooLarge."""
     if not texts or texts == ("",):
         raise InvalidRequest(f"Invalid request: missing {name} parameter")
     if len(texts) > settings.list_limit:
@@ -217,7 +211,7 @@ def check_texts(
 
 
 class JsonResponse(Response):
-    """A response of bytes in JSON, which states its length and type itself."""
+    """A JSON response that writes its headers itself, which is faster."""
 
     media_type = "application/json"
 

@@ -37,15 +37,14 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 EXHAUSTED_RETRY_AFTER = "5"
 LOG_FIELDS = "attentive.log"
-"""Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and
-why it was refused."""
+"""Key in ASGI's scope: further fields of the log line, such as the id of the key."""
 EXCHANGE = "attentive.exchange"
-"""Key in ASGI's scope of the Exchange."""
+"""Key in ASGI's scope: the Exchange."""
 BODY = "attentive.body"
-"""Key in ASGI's scope of the whole body, where it has been read."""
+"""Key in ASGI's scope: the whole body, where it has been read."""
 COMPRESSED = "The body has the content encoding {}; send it without one."
 GOOGLE = "/language/translate/v2"
-"""Prefix of the paths of Google's interface."""
+"""Prefix of Google's interface."""
 GOOGLE_STATUS = {
     400: "INVALID_ARGUMENT",
     403: "PERMISSION_DENIED",
@@ -55,9 +54,9 @@ GOOGLE_STATUS = {
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 DEEPL = ("/v2/", "/v3/")
-"""Prefixes of the paths of DeepL's interface."""
+"""Prefixes of DeepL's interface."""
 DEEPLX = "/deeplx"
-"""Prefix of the paths of DeepLX's interface."""
+"""Prefix of DeepLX's interface."""
 DEEPL_QUOTA = 456
 """DeepL's status for a key without characters."""
 NOT_OFFERED = (
@@ -65,15 +64,14 @@ NOT_OFFERED = (
 )
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
-"""Beginning of pydantic's messages, in whose place the name of the parameter is put."""
+"""Start of pydantic's messages; the name of the parameter replaces it."""
 
 COLLECTION = re.compile(r"valid (?:frozenset|tuple|set)\b")
-"""Python's names of what is a list in JSON."""
+"""Python's names of a JSON list."""
 
 
 def body_of(path: str, status: int, message: str) -> dict[str, object]:
-    """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix
-    the path is."""
+    """Returns the body of an error in the form of the interface at this path."""
     if path.startswith(DEEPL):
         return {"message": message}
     if path.startswith(DEEPLX):
@@ -87,9 +85,8 @@ def body_of(path: str, status: int, message: str) -> dict[str, object]:
 
 
 def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Returns status, one sentence and further headers. An unexpected exception is logged and is a
-    500 without details, or a 503 where the operating system refused a file, space, memory or a
-    thread."""
+    """Returns status, message and further headers. Unexpected exceptions are logged; they are a 503
+    where the system lacks a resource, else a 500."""
     if isinstance(error, errors.AttentiveError):
         headers = (
             {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
@@ -118,8 +115,7 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
 
 
 def in_words_of(path: str, error: Exception, message: str) -> str:
-    """Returns the message in the words of DeepL or LibreTranslate, where their clients look for
-    them."""
+    """Returns the message in the words that clients of DeepL or LibreTranslate look for."""
     if isinstance(error, errors.UnsupportedLanguage) and error.role:
         if path.startswith(DEEPL):
             return f"Value for '{error.role}_lang' not supported: {message}"
@@ -136,12 +132,8 @@ def in_words_of(path: str, error: Exception, message: str) -> str:
 
 
 def validation_message(problems: Sequence[Any]) -> str:
-    """Returns pydantic's errors of the first wrong parameter as one sentence with its name, without
-    its value.
-
-    A parameter of several types has an error for each of them; those deepest within the value
-    count. The name of a value in a list has its index, as in `q[1]`.
-    """
+    """Returns pydantic's errors of the first wrong parameter as one sentence with its name, such as
+    `q[1]`, without its value. Of the errors of a union those deepest within the value count."""
     places = [
         [part for part in problem["loc"] if part not in ("body", "query", "header", "path")]
         for problem in problems
@@ -173,7 +165,6 @@ def path_of(scope: Scope) -> str:
 
 
 def error_response(scope: Scope, error: Exception) -> Response:
-    """Returns the response to a request that raised `error`."""
     path = path_of(scope)
     # messages that contain nothing of the request
     if isinstance(error, errors.RetryLater | errors.Forbidden):
@@ -187,8 +178,7 @@ def error_response(scope: Scope, error: Exception) -> Response:
 
 @kept(1024)
 def _overloaded(path: str, message: str, retry_after: int) -> Response:
-    """Returns a response that may be sent again: under load they are many, and few different
-    ones."""
+    """Returns a cached response: under load there are many refusals and few different ones."""
     return _response(path, errors.Overloaded(message, retry_after))
 
 

@@ -1,5 +1,4 @@
-"""The OpenAPI document: FastAPI's own, without its validation errors and with the forms that bodies
-may have too."""
+"""The OpenAPI document: FastAPI's, without its validation errors, and with forms as bodies."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ ANYWHERE = (
     "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
 )
 FOREIGN = frozenset({"DeepL", "Google v2", "Extensions"})
-"""Tags of interfaces whose authors describe the answers."""
+"""Tags of interfaces whose authors document the answers."""
 SECURITY = {
     "type": "http",
     "scheme": "bearer",
@@ -41,7 +40,7 @@ Responses = dict[int | str, Json]
 
 
 def errors(*statuses: int) -> Responses:
-    """Returns `responses` of a route for these statuses."""
+    """Returns `responses` of a route for these error statuses."""
     responses: Responses = {
         status: {"model": ErrorAnswer, "description": ERRORS[status]} for status in statuses
     }
@@ -56,7 +55,6 @@ def content(*media_types: str) -> Json:
 
 
 def document(app: FastAPI) -> Json:
-    """Returns the OpenAPI document of the application."""
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )

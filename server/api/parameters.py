@@ -1,4 +1,4 @@
-"""Parameters of a request: for a route, a JSON body, a form and the query string are the same."""
+"""Parses parameters: a JSON body, a form and the query string are the same for a route."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
 INDEXED = re.compile(r"(\w+)\[([0-9]{1,5})\](?:\.(\w+)|\[(\w+)\])?")
-"""The name of a field in a list, as forms write it."""
+"""The name of a list item or of its field, as forms write it."""
 GZIP = b"\x1f\x8b"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -31,18 +31,17 @@ MULTIPART = "multipart/form-data"
 class ParameterRoute(APIRoute):
     """A route that accepts its parameters as JSON, as a form and in the query string.
 
-    A function has one model of parameters: as the body, marked `File()` for a multipart form with
-    one file, or marked `Query()` if the method is GET or DELETE. The marks are for the
-    documentation. The model is validated here: FastAPI would read the body once more, and solve
-    dependencies, which no route has.
+    Its function has one model of parameters: as the body, marked `File()` for a multipart form with
+    one file, or marked `Query()` for GET and DELETE. The marks are for the documentation. The model
+    is validated here: FastAPI would read the body again and resolve dependencies, which no route
+    has.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         fields = [*self.dependant.query_params, *self.dependant.body_params]
         self.validates = bool(fields)
-        """Whether the model is validated here; a function without parameters is a route of
-        FastAPI."""
+        """False for a function without parameters, which is a route of FastAPI."""
         if fields:
             [self._field] = fields
             self.app = self._run
@@ -59,7 +58,6 @@ class ParameterRoute(APIRoute):
         return False
 
     async def respond(self, request: Request) -> Response:
-        """Returns the response of the function."""
         read = uploaded if isinstance(self._field.field_info, File) else merged
         parameters, problems = self._field.validate(await read(request), {}, loc=("body",))
         if problems:
@@ -71,7 +69,6 @@ class ParameterRoute(APIRoute):
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """Returns the first header of a name, without a search through all."""
     exchange = request.scope.get(EXCHANGE)
     if exchange is None:
         return request.headers.get(name.decode())
@@ -80,8 +77,8 @@ def header(request: Request, name: bytes) -> str | None:
 
 
 def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], ParameterRoute]:
-    """Returns the routes that validate their parameters themselves and whose paths have none, by
-    method and path."""
+    """Returns the routes that validate their parameters and have a fixed path, by method and
+    path."""
     found: dict[tuple[str, str], ParameterRoute] = {}
     for route in routes:
         if isinstance(route, ParameterRoute) and route.validates and not route.param_convertors:
@@ -96,8 +93,8 @@ def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], Paramete
 
 
 async def uploaded(request: Request) -> dict[str, Any]:
-    """Returns the file and the other fields of a multipart form by name, without those that are
-    empty. Raises UnsupportedMediaType for another body."""
+    """Returns the file and the other fields of a multipart form that are not empty. Raises
+    UnsupportedMediaType for another body."""
     if not (header(request, b"content-type") or "").lower().startswith(MULTIPART):
         raise UnsupportedMediaType("Send the file as multipart/form-data.")
     form = await request.form(max_files=1, max_fields=100)
@@ -110,11 +107,8 @@ async def uploaded(request: Request) -> dict[str, Any]:
 
 async def merged(request: Request) -> dict[str, Any]:
     """Returns the parameters by name; the body takes precedence over the query string. A repeated
-    one is a list.
-
-    Raises InvalidRequest with one sentence, or UnsupportedMediaType for a body that is neither JSON
-    nor a form.
-    """
+    one is a list. Raises InvalidRequest, or UnsupportedMediaType for a body that is neither JSON
+    nor a form."""
     query = request.scope["query_string"]
     values = decoded_pairs(query) if query else {}
     body = request.scope[BODY] if BODY in request.scope else await request.body()
@@ -135,13 +129,12 @@ async def merged(request: Request) -> dict[str, Any]:
 
 
 def accepted_media(accept: str, offered: Sequence[str]) -> str:
-    """Returns the first media type of `offered` that the header `Accept` names, or the first.
-    Qualities are not read."""
+    """Returns the first media type of `offered` that `Accept` names, or the first. Qualities are
+    not read."""
     return next((media for media in offered if media in accept.lower()), offered[0])
 
 
 def prefers_html(request: Request) -> bool:
-    """Returns whether the client is a browser."""
     return (
         accepted_media(header(request, b"accept") or "", ("application/json", "text/html"))
         == "text/html"
@@ -149,8 +142,8 @@ def prefers_html(request: Request) -> bool:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Returns the members of a JSON object without those that are null, which client libraries send
-    for parameters that are not given. Raises InvalidRequest."""
+    """Returns the members of a JSON object without nulls, which clients send for absent parameters.
+    Raises InvalidRequest."""
     try:
         values = orjson.loads(body.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
@@ -169,8 +162,8 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def decoded_pairs(encoded: bytes) -> dict[str, Any]:
-    """Returns the parameters of a query string or urlencoded form. Characters may also be UTF-8
-    that is not percent-encoded, as `curl -d` sends them. Raises InvalidRequest."""
+    """Returns the parameters of a query string or urlencoded form, which may hold raw UTF-8. Raises
+    InvalidRequest."""
     try:
         text = encoded.decode()
         pairs = parse_qsl(
@@ -184,7 +177,7 @@ def decoded_pairs(encoded: bytes) -> dict[str, Any]:
 
 
 def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`, and
+    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`;
     `name[0]`, `name[0].field` and `name[0][field]` are the items of a list and their fields."""
     values: dict[str, Any] = {}
     lists: dict[str, dict[int, Any]] = {}

@@ -1,5 +1,5 @@
-"""Server-sent events of a translation: sentences in order as they finish, tokens on request, then
-the whole answer."""
+"""Server-sent events of a translation: finished sentences in order, tokens on request, the whole
+answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from server.translation.translator import Translator
 from server.translation.types import ProgressListener, Sentence, Translation, TranslationRequest
 
 HEARTBEAT_SECONDS = 15.0
-"""A comment is sent after this time without an event, because proxies close idle connections."""
+"""Time without an event until a comment is sent, because proxies close idle connections."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 Queue = asyncio.Queue[bytes | None]
@@ -30,11 +30,8 @@ async def stream(
     finish: Callable[[list[Translation]], dict[str, Any]],
 ) -> Response:
     """Returns a response with the events `sentence`, `tokens` (with the target so far), and at the
-    end `translation` (with the body that `finish` returns) or `error`.
-
-    Exceptions before the first event are raised, so that the response has their status. A
-    disconnect cancels the work.
-    """
+    end `translation` (with the body that `finish` returns) or `error`. Errors before the first
+    event are raised, so that the response has their status. A disconnect cancels the work."""
     queue: Queue = asyncio.Queue()
     progress = listener(queue, tokens)
     work: Work = asyncio.ensure_future(translator.translate(request, progress))
@@ -52,7 +49,6 @@ async def stream(
 
 
 def listener(queue: Queue, tokens: bool) -> ProgressListener:
-    """Returns a listener that puts events into the queue."""
 
     def on_sentence(text: int, number: int, sentence: Sentence) -> None:
         data = {

@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder, Path]:
-    """Returns the model to adapt and the folder to write. The languages get the model's codes.
+    """Returns the model to adapt and the folder to write. Sets the languages to the model's codes.
     Raises InvalidRequest."""
     model = find_model(settings, arguments.model)
     codes = {code for pair in model.pairs for code in pair}
@@ -195,8 +195,8 @@ async def translate(
     texts: Sequence[str],
     seconds: float,
 ) -> list[str]:
-    """Translates texts as a server with this model does: in their order, those for which the
-    seconds suffice, and at least AT_ONCE."""
+    """Translates texts in order as a server with this model does: those for which the seconds
+    suffice, and at least AT_ONCE."""
     services, began = (
         local_services(settings, catalog=ModelCatalog([read_model(folder)])),
         time.monotonic(),
@@ -223,7 +223,6 @@ async def translate(
 
 
 def report(adapted: Adapted) -> None:
-    """Prints the scores, and translations that have changed."""
     changed = (row for row in adapted.translations if not row[0].general and row[1] != row[2])
     for sentence, before, after in islice(changed, EXAMPLES):
         print(
@@ -238,7 +237,7 @@ def write(
     adapted: Adapted, base: ModelFolder, files: Sequence[Path], reasons: Sequence[str], target: Path
 ) -> None:
     """Completes the folder with the card and the roles of the heads, and moves it to its place.
-    `reasons` are those for which it is written only with --force."""
+    `reasons` speak against the model, which --force writes."""
     folder, (headings, *rows) = adapted.folder, adapted.judgement.table()
     table = [headings, ("---",) * len(headings), *rows]
     about = f"{base.name} adapted to other texts. " + " ".join(

@@ -46,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="-",
         metavar="FILE",
         help="File to write: a line for each pair with its links, such as 0-0 1-2. What a run "
-        "before has written is kept, and "
-        "continued. - is standard output. [default: -]",
+        "before has written is kept, and continued. - is standard output. [default: -]",
     )
     parser.add_argument("--model", metavar="NAME", help="Model, as `attentive models` prints it.")
     parser.add_argument(
@@ -55,8 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(AlignmentMethod),
         default="combined",
         help="combined is more exact, attention faster. A model that cannot compare words has only "
-        "attention. "
-        "[default: combined]",
+        "attention. [default: combined]",
     )
     parser.add_argument(
         "--tokenized", action="store_true", help="The words are those between spaces."
@@ -123,8 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read(files: Sequence[str], languages: Texts, dropped: Counter[str]) -> Iterator[Texts]:
-    """Yields the pairs of two files of lines, or of one with both sides, and counts the `dropped`.
-    Raises InvalidRequest."""
+    """Yields the pairs of two files of lines, or of one file with both sides, and counts the
+    `dropped`. Raises InvalidRequest."""
     reader = reader_of(Path(files[0]))
     if len(files) == 1 and reader is not None:
         try:
@@ -147,7 +145,7 @@ def read(files: Sequence[str], languages: Texts, dropped: Counter[str]) -> Itera
 
 def written_lines(name: str, probabilities: bool) -> int:
     """Returns the number of lines of links in a file, and cuts off half a line at its end. Raises
-    InvalidRequest for a file with another content."""
+    InvalidRequest for other content."""
     lines = end = 0
     if Path(name).is_file():
         with Path(name).open("r+b") as file:

@@ -81,10 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     for direction, quality in [(direction, limits.quality) for direction, limits in fitted.items()]:
         print(
             f"{direction}: {quality.sentences} sentences, correlation with chrF "
-            f"{quality.pearson:.2f} (Pearson), "
-            f"{quality.spearman:.2f} (Spearman), calibration error "
-            f"{quality.calibration_error:.3f}, area under the curve for "
-            f"a chrF below {GOOD_CHRF:.0f} {quality.wrong:.2f}"
+            f"{quality.pearson:.2f} (Pearson), {quality.spearman:.2f} (Spearman), calibration "
+            f"error {quality.calibration_error:.3f}, area under the curve for a chrF below "
+            f"{GOOD_CHRF:.0f} {quality.wrong:.2f}"
         )
     return 0
 
@@ -116,8 +115,8 @@ def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = No
 
 
 def file_direction(file: Path, model: ServedModel) -> Direction:
-    """Returns the direction that a file name ends with. Raises InvalidRequest if the model does not
-    have it or its reverse."""
+    """Returns the direction that a file name ends with. Raises InvalidRequest if the model has
+    neither it nor its reverse."""
     parts = file.stem.rpartition(".")[2].split("-")
     for at in range(1, len(parts)):
         direction = "-".join(parts[:at]), "-".join(parts[at:])
@@ -131,8 +130,7 @@ def file_direction(file: Path, model: ServedModel) -> Direction:
 async def calibrate(
     services: Services, model: ServedModel, pairs: Pairs
 ) -> dict[str, DirectionLimits]:
-    """Returns the fitted numbers of each direction. Raises InvalidRequest for pairs that do not
-    allow it."""
+    """Returns the fitted numbers of each direction. Raises InvalidRequest."""
     fitted = {}
     async with running(services):
         for (source, target), rows in pairs.items():

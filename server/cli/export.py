@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quantization",
         help=f"Number format of the exported weights, with --to {quantizing}. Examples are int8, "
-        "int8_float16, "
-        "float16 and bfloat16. [default: float32]",
+        "int8_float16, float16 and bfloat16. [default: float32]",
     )
     parser.add_argument("model", help="Model folder, or name in the list of `attentive models`.")
     parser.add_argument(
@@ -39,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def layouts() -> tuple[str, str]:
-    """Returns the names of the layouts that have number formats, and of those of one pair, for
-    readers."""
+    """Returns, for readers, the layouts with number formats, and those of one language pair."""
     all_ = exports().values()
     return " or ".join(target.name for target in all_ if target.quantizes), " or ".join(
         target.name for target in all_ if target.one_pair
@@ -77,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def locate(model: str, weights: Path) -> Path:
-    """Returns the folder of a model by path or by name. Raises InvalidRequest where there is
-    none."""
+    """Returns the folder of a model by path or by name. Raises InvalidRequest."""
     if (Path(model) / "config.json").is_file():
         return Path(model)
     folders = {path.name: path for path in find_folders(weights)}

@@ -1,5 +1,4 @@
-"""`attentive glossary`: creates, lists, shows and deletes glossaries, and imports and exports their
-entries. A running server applies the change at once."""
+"""`attentive glossary`: manages glossaries. A running server applies changes at once."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ def add_entries(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",  # not optional: argparse of Python 3.11 then accepts no file after --from and --to
         help="UTF-8 file with one entry a line, separated by a tab, or by a comma if its name ends "
-        "with .csv. - is "
-        "standard input.",
+        "with .csv. - is standard input.",
     )
     add_direction(parser, *LANGUAGES)
     parser.add_argument(
@@ -88,8 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Carries out one action on the glossaries of the settings. Only `create` makes a database.
-    Raises NotFound for an unknown id."""
+    """Runs one action. Only `create` makes a database. Raises NotFound for an unknown id."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         if not store.permanent:
             raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
@@ -149,7 +146,6 @@ def dictionary_of(arguments: argparse.Namespace) -> Dictionary:
 
 
 def described(glossary: Glossary) -> dict[str, object]:
-    """Returns the fields of a glossary."""
     return {
         "id": glossary.id,
         "name": glossary.name,
@@ -168,7 +164,6 @@ def described(glossary: Glossary) -> dict[str, object]:
 
 
 def cells(glossary: Glossary) -> list[str]:
-    """Returns the cells of a glossary in the table."""
     created = datetime.fromtimestamp(glossary.created, UTC).strftime("%Y-%m-%d")
     entries = " ".join(
         [f"{pair.source}-{pair.target}:{pair.count}" for pair in glossary.dictionaries]

@@ -66,8 +66,7 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
 
 
 def import_from(path: Path, weights: Path, import_options: ImportOptions) -> None:
-    """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError with
-    the reasons of a failure."""
+    """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError."""
     needed, free = memory_needed(path), free_memory()
     if free is not None and needed > free:
         raise AttentiveError(f"{path.name} cannot be imported. {too_large(needed, free)}")
@@ -93,7 +92,7 @@ def import_from(path: Path, weights: Path, import_options: ImportOptions) -> Non
 
 
 def memory_needed(path: Path) -> int:
-    """Returns about how many bytes an import takes: the weights of one format, read and ready to
+    """Returns about the bytes that an import takes: the weights of one format, read and ready to
     translate."""
     sizes = Counter[str]()
     for file in path.iterdir() if path.is_dir() else [path] if path.is_file() else []:

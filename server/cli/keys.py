@@ -1,5 +1,4 @@
-"""`attentive keys`: creates, lists, changes and revokes API keys. A running server applies the
-change at once."""
+"""`attentive keys`: manages API keys. A running server applies changes at once."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="N",
         help="Share of the server while callers wait for each other: a key of weight 2 gets twice "
-        "that of a key of weight "
-        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
+        f"that of a key of weight 1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser(
@@ -75,8 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-store",
         action="store_true",
         help="Store none of the key's texts: they are neither in the history (so there is no "
-        "attention by id) nor in the "
-        "result cache.",
+        "attention by id) nor in the result cache.",
     )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
@@ -96,8 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Runs the action on the keys of the data folder, or of the Redis that servers share. Raises
-    SettingsError, NotFound for an unknown id, or StateUnreachable without Redis."""
+    """Runs one action. Raises SettingsError, NotFound for an unknown id, or StateUnreachable."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         keys = Keys(store)
         given = {name: getattr(arguments, name, None) for name in (*LIMITS, "weight")}
@@ -123,7 +119,6 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 async def import_keys(keys: Keys, settings: Settings) -> None:
-    """Copies the keys of the data folder to Redis."""
     if not settings.state:
         raise SettingsError(
             "--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys."
@@ -137,7 +132,6 @@ async def import_keys(keys: Keys, settings: Settings) -> None:
 
 
 async def create(keys: Keys, name: str, fields: dict[str, Any], settings: Settings) -> None:
-    """Creates a key and prints its secret."""
     secret, key = await keys.create(name, **fields)
     print(secret)
     print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
@@ -146,14 +140,12 @@ async def create(keys: Keys, name: str, fields: dict[str, Any], settings: Settin
 
 
 def described(key: Key, quotas: Sequence[Quota]) -> dict[str, object]:
-    """Returns the fields of a key without its digest, and its quotas."""
     fields = {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
     shown = ("period", "used", "limit", "reset")
     return fields | {"quotas": [{name: getattr(quota, name) for name in shown} for quota in quotas]}
 
 
 def cells(key: Key, quotas: Sequence[Quota]) -> list[str]:
-    """Returns the cells of a key in the table."""
     limits = [
         "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
         for value in (key.requests_per_minute, key.characters_per_minute)

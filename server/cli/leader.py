@@ -1,5 +1,5 @@
-"""The leader of several API processes: owns the workers, reads, loads and downloads models, leases
-the capacity of the pool, and keeps what there is once. It sees no text."""
+"""The leader of several API processes: owns the workers and models, leases the capacity of the
+pool, and keeps what exists once. It sees no text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE_SECONDS = 0.1
 FAILED = "It could not be loaded."
 COLLECT_SECONDS = 2.0
 ONCE = frozenset({"models_missing", "models_failed", "state_up", "data_free_ratio"})
-"""Counters of which the leader's is that of the server; the others are added up."""
+"""Counters that the leader alone has; the others are added up."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -38,7 +38,7 @@ class Member:
 
 
 class Leader:
-    """Serves the calls of the API processes, and tells them its state when it changes."""
+    """Serves the calls of the API processes and tells them its state when it changes."""
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class Leader:
         services.models.released = self._released
 
     async def serve(self, folder: Path) -> None:
-        """Listens in the folder, without end."""
+        """Listens in the folder until it is cancelled."""
         loop = asyncio.get_running_loop()
         await loop.create_unix_server(self._connected, str(folder / SOCKET))
         while True:
@@ -145,7 +145,7 @@ class Leader:
     # ----------------------------------------------------------------------------------------------
 
     async def _load(self, model: ModelReference) -> tuple[ModelLoaded, bool]:
-        """Loads a model. Returns the answer, and whether its error lies in the model."""
+        """Loads a model. Returns the answer, and whether the model is the cause of its error."""
         engine = self._services.engine
         if engine.failed(model.key):  # it is tried again later, never by a request
             return ModelLoaded(

@@ -1,4 +1,4 @@
-"""The parts of a server that a command runs itself, without HTTP."""
+"""Runs the parts of a server in a command, without HTTP."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from server.translation.catalog import ModelCatalog
 
 FLAGS = tuple(
     "weights prefer model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size "
-    "rerank "
-    "log_level log_format".split()
+    "rerank log_level log_format".split()
 )
-"""Settings that have an effect here. The limits of `attentive serve` do not apply."""
+"""Settings of such commands. The limits of `attentive serve` do not apply."""
 
 
 def local_settings(arguments: argparse.Namespace) -> Settings:
-    """Returns the settings of a command with FLAGS and configures the log, which has only warnings
-    by default."""
+    """Returns the settings and configures the log, which has only warnings by default."""
     settings = Settings.read(arguments)
     configure_logging(
         "warning" if arguments.log_level is None else settings.log_level, settings.log_format
@@ -37,8 +35,7 @@ def local_settings(arguments: argparse.Namespace) -> Settings:
 def local_services(
     settings: Settings, workers: WorkerPool | None = None, catalog: ModelCatalog | None = None
 ) -> Services:
-    """Returns the services of a command: without a history, and without a bound on the queue, so
-    that nothing is rejected however long it takes."""
+    """Returns the services of a command: without a history and without a bound on the queue."""
     return Services(
         dataclasses.replace(settings, history=False), workers, catalog, Admission(Backlog(MAX_INT))
     )
@@ -46,8 +43,8 @@ def local_services(
 
 @asynccontextmanager
 async def running(services: Services) -> AsyncIterator[None]:
-    """`async with`: the workers run and the models are loaded. Raises Unavailable if no model could
-    be loaded."""
+    """`async with`: the workers run and the models are loaded. Raises Unavailable if none could
+    be."""
     await services.start()
     try:
         await services.loaded()

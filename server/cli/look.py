@@ -47,7 +47,7 @@ PICTURE_FIELDS = {
     "width": "Width in pixels of 1/96 inch.",
     "dpi": "Pixels per inch of a PNG.",
 }
-"""Parameters of GET /attention that choose a picture and are flags here, with their help texts."""
+"""Parameters of a picture in GET /attention that are flags here, with their help texts."""
 SENTENCE_FIELDS = ("q", "source", "target", "sentence", "translation", "masked_heads", "beam_size")
 """Those that name the sentence."""
 HEADS = 5
@@ -108,8 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def requests_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Returns the parameters of GET /attention for what the terminal shows, and for the picture if
-    there is one. Raises InvalidRequest."""
+    """Returns the parameters of GET /attention for the terminal, and for the picture if there is
+    one. Raises InvalidRequest."""
     stated = {name: value for name, value in vars(arguments).items() if value is not None}
     sentence = {name: stated[name] for name in SENTENCE_FIELDS if name in stated}
     picture = {name: stated[name] for name in PICTURE_FIELDS if name in stated}
@@ -160,8 +160,8 @@ SIDES = {
 
 
 def show(answer: dict[str, Any], heads: int) -> None:
-    """Prints the sentence, its translation, the alignment, and the strongest heads of an answer in
-    JSON at word level."""
+    """Prints the sentence, its translation, the alignment and the strongest heads of an answer at
+    word level."""
     print(styled(answer["source"]["text"], BOLD))
     print(styled(answer["target"]["text"], BOLD, CYAN))
     if answer["sentences"] > 1:
@@ -177,8 +177,8 @@ def show(answer: dict[str, Any], heads: int) -> None:
 
 
 def alignment_rows(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns for each word of the translation the word, the source words that it is linked to, and
-    the largest weight."""
+    """Returns each word of the translation, the source words that it is linked to, and the largest
+    weight."""
     sources, rows = answer["source"]["words"], []
     for number, word in enumerate(answer["target"]["words"]):
         if word["start"] == word["end"]:
@@ -197,8 +197,8 @@ def alignment_rows(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
     """Returns strength, name, role and largest weight of all heads, the strongest first. The
-    strength is the mean over the words of the largest weight on another word; those on special
-    tokens and of a source word on itself do not count."""
+    strength is the mean over the words of the largest weight on another word; special tokens and a
+    source word's weight on itself do not count."""
     heads = []
     for kind, sides in SIDES.items():
         if kind not in answer or answer[kind] is None:
@@ -226,6 +226,5 @@ def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
 
 
 def bar(share: float) -> str:
-    """Returns a bar with its number."""
     full = round(_BAR * max(0.0, min(1.0, share)))
     return f"{styled('█' * full, CYAN)}{styled('·' * (_BAR - full), DIM)} {share:.2f}"

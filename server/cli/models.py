@@ -34,9 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="",
         metavar="PAIR",
         help="List the models that `attentive pull` and --models find, for a pair such as en-de or "
-        "for all, with the scores of "
-        "their publishers on FLORES. Without a network, they are those of the lists in this "
-        "version.",
+        "for all, with the scores of their publishers on FLORES. Without a network, they are those "
+        "of the lists in this version.",
     )
     add_flags(
         parser,
@@ -74,7 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_available(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Prints the published models of a pair or of all."""
     listed: list[PublishedModel] = list(published_models())
     for publisher in publishers():
         if publisher.find_all is None:
@@ -97,7 +95,7 @@ def print_available(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def published_row(model: PublishedModel) -> tuple[str, ...]:
-    """Returns the row of the table; a dash is what the list does not state."""
+    """Returns the row of the table; a dash stands for what the list does not state."""
     scores = [str(model.scores.get(name, "-")) for name in ("bleu", "comet")]
     return (
         model.name,
@@ -116,7 +114,6 @@ def shortened_pairs(model: ServedModel, catalog: ModelCatalog) -> str:
 
 
 def described(model: ServedModel, catalog: ModelCatalog) -> dict[str, object]:
-    """Returns the fields of one model."""
     return {
         "name": model.name,
         "pairs": [f"{source}-{target}" for source, target in sorted(model.pairs)],
@@ -130,11 +127,10 @@ def described(model: ServedModel, catalog: ModelCatalog) -> dict[str, object]:
 
 
 def size(model: ServedModel) -> int:
-    """Returns the bytes of all files of a model."""
     return sum(path.stat().st_size for path in model.folder.rglob("*") if path.is_file())
 
 
 def shortened(pairs: Collection[tuple[str, str]]) -> str:
-    """Returns at most twelve pairs of languages and the number of the others."""
+    """Returns the first pairs of languages and the number of the others."""
     listed = " ".join(f"{source}-{target}" for source, target in islice(pairs, SHOWN_PAIRS))
     return listed + (f" and {len(pairs) - SHOWN_PAIRS} more" if len(pairs) > SHOWN_PAIRS else "")

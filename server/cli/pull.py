@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         help="A pair such as en-de for the best model of `attentive models --available`, or a "
-        "name: "
-        f"{EXAMPLES}, or another model of the hub.",
+        f"name: {EXAMPLES}, or another model of the hub.",
     )
     parser.add_argument(
         "--revision",
@@ -38,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json",
         action="store_true",
         help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an "
-        "error, and whether it is "
-        "final, so that another try is of no use.",
+        "error, and whether it is final, so that another try is of no use.",
     )
     add_options(parser)
     add_flags(parser, ("data", *LISTS))
@@ -89,5 +87,4 @@ def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
 
 
 def print_line(file: str, done: int, total: int) -> None:
-    """Prints the progress of a file as a line of JSON."""
     print(json.dumps({"file": file, "bytes": done, "total": total}), flush=True)

@@ -76,7 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the given flags as `Options.read` expects them."""
     stated = {name: value for name, value in vars(arguments).items() if value is not None}
     settings = {
         item.name: stated[item.name] for item in dataclasses.fields(Settings) if item.name in stated
@@ -85,9 +84,8 @@ def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def targets(groups: Sequence[Any], app: str) -> list[dict[str, Any]]:
-    """Returns the addresses of the replicas of an application in the form of Prometheus'
-    `file_sd_configs`. Raises SettingsError if there are none; an empty list would end their
-    monitoring."""
+    """Returns the replicas of an application in the form of Prometheus' `file_sd_configs`. Raises
+    SettingsError if there are none: an empty list would end their monitoring."""
     replicas = [
         {"targets": [f"{target.ip}:{target.port}"], "labels": {"replica": target.name}}
         for group in groups

@@ -1,5 +1,4 @@
-"""`attentive serve`: the HTTP server. After SIGTERM or Ctrl-C it finishes the accepted requests and
-ends."""
+"""`attentive serve`: the HTTP server. After SIGTERM or Ctrl-C it finishes the accepted requests."""
 
 from __future__ import annotations
 
@@ -33,25 +32,23 @@ from server.services import Services
 NAME = "serve"
 HELP = "Serve translations over HTTP."
 LISTENERS = 64
-"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one
-connection per listening socket. Iterations are long under load, so with a single socket new
-connections would wait for seconds."""
+"""Duplicates of the listening socket. uvloop accepts one connection per listening socket in one
+iteration of its loop, and iterations are long under load."""
 BACKLOG = 4_096
-"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Some of those beyond
-it are reset."""
+"""Connections that wait to be accepted; the kernel's `somaxconn` may be less."""
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
-"""Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
+"""Bytes of incomplete requests over all connections; at least two bodies fit."""
 SWITCH_SECONDS = 0.00005
-"""Time for which the event loop waits for another thread, instead of Python's 5 ms."""
+"""Time that the event loop waits for another thread, instead of Python's 5 ms."""
 READ_ITERATIONS = 2
-"""Iterations of the event loop in which an accepted connection is surely read: one may be in
+"""Iterations of the event loop after which an accepted connection is read: one may be in
 progress."""
 TICKS = 5
-"""Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
+"""Ticks of uvicorn, 0.1 seconds each, between two checks for slow or gone clients."""
 BUSY_REQUESTS, LARGE_PAGES_TWICE = 10, 60.0
-"""After so many requests between two of these checks the data of the process moves to large pages,
-and once more after so many seconds: the first requests load more. An idle process keeps the small
+"""Requests between two of these checks after which the data of the process moves to large pages,
+and seconds until it moves again: the first requests load more. An idle process keeps the small
 pages that it shares with others."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OWN_STATE = (
@@ -65,9 +62,8 @@ class Server(uvicorn.Server):
     """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM. `url` is for the
     log.
 
-    After SIGTERM it accepts requests for `--drain-seconds`, while /ready is 503, so that load
-    balancers can send their requests elsewhere; every answer then closes its connection.
-    `interrupted` is True after Ctrl-C.
+    After SIGTERM it accepts requests for `--drain-seconds`, while /ready is 503 for load balancers;
+    every answer then closes its connection. `interrupted` is True after Ctrl-C.
     """
 
     def __init__(self, config: uvicorn.Config, services: Services, url: str) -> None:
@@ -100,9 +96,9 @@ class Server(uvicorn.Server):
         self._announcing = asyncio.create_task(announce(self._services, self._url))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops listening and finishes the requests that clients have sent. First it accepts the
-        waiting connections and reads what they and idle ones have sent: a connection that is closed
-        before is reset, and its request is lost."""
+        """Stops listening and finishes the requests that clients have sent. It first accepts the
+        waiting connections and reads what they and idle ones have sent, because a connection that
+        is closed before is reset."""
         waiting = select.poll()
         for bound in (sockets or [])[:1]:  # the others are duplicates
             waiting.register(bound, select.POLLIN)
@@ -116,8 +112,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ends connections whose clients are too slow or have gone, and the server where its device
-        does not exist."""
+        """Ends connections of slow or gone clients, and the server where its device does not
+        exist."""
         if counter % TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
@@ -141,7 +137,7 @@ class Server(uvicorn.Server):
         self.drain(self._services.settings.drain_seconds if sig == signal.SIGTERM else 0.0)
 
     def drain(self, seconds: float) -> None:
-        """Stops to listen after so many seconds; every answer then closes its connection."""
+        """Stops listening after `seconds`; every answer then closes its connection."""
         self._services.draining = True
         close = (b"connection", b"close")
         self.config.encoded_headers = [*self.config.encoded_headers, close]
@@ -150,8 +146,8 @@ class Server(uvicorn.Server):
 
 
 async def announce(services: Services, url: str) -> None:
-    """Logs when translations are served, or that no model could be loaded, and what a server for
-    others would lose."""
+    """Logs when translations are served or that no model could be loaded, and warns that the state
+    of a server for others is in memory."""
     await services.loaded()
     status = services.engine.workers.status()
     if status.no_device:
@@ -173,7 +169,6 @@ async def announce(services: Services, url: str) -> None:
 
 
 async def reload(services: Services) -> None:
-    """Reloads the models and logs the changes or the error."""
     try:
         log.info("models reloaded", extra=dict(await services.models.reload()))
     except SettingsError as error:
@@ -218,7 +213,6 @@ def browser_url(host: str, port: int) -> str:
 
 
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:
-    """Returns the configuration of uvicorn. Raises SettingsError."""
     proxies = trusted_hosts(settings.trusted_proxies)
     unfinished = UnfinishedRequests(
         max(UNFINISHED_BYTES // settings.processes, 2 * settings.body_bytes)
@@ -240,8 +234,7 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
 
 
 def allow_many_connections() -> None:
-    """Raises the limit of open files, because every waiting request has a connection and the
-    default is often 1024."""
+    """Raises the limit of open files: each waiting request has a connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -249,7 +242,6 @@ def allow_many_connections() -> None:
 
 
 def listener(settings: Settings) -> socket.socket:
-    """Returns the bound socket. Raises SettingsError where the address cannot be bound."""
     six = ":" in settings.host
     family = socket.AF_INET6 if six else socket.AF_INET
     try:

@@ -21,8 +21,7 @@ from server.errors import AttentiveError, InvalidRequest
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """Returns the type of a flag that is a whole number of at least `least`. argparse refuses other
-    values with one sentence and status 2."""
+    """Returns the type of a flag: a whole number of at least `least`."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -35,31 +34,27 @@ def whole_number(least: int) -> Callable[[str], int]:
 def add_direction(
     parser: argparse.ArgumentParser, source: str, target: str = "Language to translate into."
 ) -> None:
-    """Adds --from and --to with these help texts."""
     parser.add_argument("--from", dest="source", required=True, metavar="CODE", help=source)
     parser.add_argument("--to", dest="target", required=True, metavar="CODE", help=target)
 
 
 def add_state_flags(*parsers: argparse.ArgumentParser) -> None:
-    """Adds the flags that name the state of a server, for `state_settings`."""
+    """Adds the flags of a server's state, for `state_settings`."""
     for parser in parsers:
         add_flags(parser, ("data", "state"))
 
 
 def state_settings(arguments: argparse.Namespace) -> Settings:
-    """Returns the settings of `add_state_flags`; a command may have other flags with names of
-    settings."""
+    """Returns the settings of `add_state_flags`, whatever other flags the command has."""
     return Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
 
 
 def print_json(value: object) -> None:
-    """Prints a value as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_table(*rows: Sequence[str]) -> None:
-    """Prints rows, the first of them headings; all columns but the last have the same width in each
-    row."""
+    """Prints rows, the first of them headings, in columns of equal width."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [
@@ -69,8 +64,8 @@ def print_table(*rows: Sequence[str]) -> None:
 
 
 def columns(text: str) -> int:
-    """Returns the columns of a terminal that a text takes: two for each wide character, none for a
-    combining one."""
+    """Returns the columns that a text takes in a terminal: two for wide characters, none for
+    combining ones."""
     wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
     return (
         len(text)
@@ -89,8 +84,8 @@ def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:
 
 @contextlib.contextmanager
 def open_text(name: str, mode: Literal["r", "w", "a"]) -> Iterator[TextIO]:
-    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends.
-    Raises InvalidRequest."""
+    """Opens a file, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises
+    InvalidRequest."""
     if name == "-":
         stream: TextIO | None = sys.stdin if mode == "r" else sys.stdout
         if stream is None:
@@ -113,11 +108,8 @@ def open_text(name: str, mode: Literal["r", "w", "a"]) -> Iterator[TextIO]:
 
 
 def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exception | None]:
-    """Reads lines in a thread, because reading from a terminal blocks. Returns a queue of at most
-    `ahead` lines, then None, or the error of the reading.
-
-    The thread is a daemon, so that Ctrl-C and failures do not wait for the next line.
-    """
+    """Reads lines in a daemon thread, because a terminal blocks and Ctrl-C must not wait for the
+    next line. Returns a queue of at most `ahead` lines, then None, or the error of the reading."""
     queue: asyncio.Queue[str | Exception | None] = asyncio.Queue(ahead)
     loop = asyncio.get_running_loop()
 
@@ -143,8 +135,7 @@ def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exceptio
 
 
 def styled(text: str, *styles: int) -> str:
-    """Returns a text with attributes of ANSI terminals, or without them where the output is none or
-    NO_COLOR is set."""
+    """Returns a text with ANSI attributes, unless the output is no terminal or NO_COLOR is set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{';'.join(map(str, styles))}m{text}\x1b[0m"

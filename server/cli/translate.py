@@ -1,5 +1,4 @@
-"""`attentive translate`: translates a document, or a text file or standard input line by line,
-without a server."""
+"""`attentive translate`: translates a document or lines of text, without a server."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ DOCUMENTS = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
 NO_LINES = {
     kind.suffix for kind in FORMATS if kind.written_as or not kind.media_type.startswith("text/")
 }
-"""Suffixes of files that consist of more than lines of text."""
+"""Suffixes of files that are not lines of text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="-",
         help=f"File to translate: a document ({', '.join(DOCUMENTS)}), or UTF-8 text, line by "
-        "line. - is standard input. "
-        "[default: -]",
+        "line. - is standard input. [default: -]",
     )
     add_direction(parser, "Language of the text, or auto to detect it.")
     parser.add_argument(
@@ -59,8 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("mark", "retry", "source"),
         default="mark",
         help="What happens to a sentence that is probably wrong: mark keeps its translation, retry "
-        "translates it again with a "
-        "wider beam, source writes the source text. [default: mark]",
+        "translates it again with a wider beam, source writes the source text. [default: mark]",
     )
     parser.add_argument(
         "--no-progress",
@@ -128,7 +125,6 @@ def count(name: str) -> int | None:
 
 
 def request_template(arguments: argparse.Namespace, settings: Settings) -> TranslationRequest:
-    """Returns the request for a line, without its text."""
     return TranslationRequest(
         texts=(),
         source=arguments.source,
@@ -146,9 +142,9 @@ async def translate(
     write: Callable[[str], None],
     request: TranslationRequest,
 ) -> None:
-    """Writes the translations of all lines in order, with their line ends, each as soon as it and
-    all lines before it are done. Up to LINES_AT_ONCE lines are translated at the same time, which
-    fills the batch of the worker. Raises the AttentiveError of the first line that fails."""
+    """Writes the translations of all lines in order, with their line ends, each as soon as all
+    before it are done. Up to LINES_AT_ONCE lines are translated at the same time. Raises the
+    AttentiveError of the first line that fails."""
     in_progress: asyncio.Queue[asyncio.Task[list[Translation]] | None] = asyncio.Queue(
         LINES_AT_ONCE
     )
@@ -178,7 +174,7 @@ async def translate_document(
     services: Services, name: str, output: str, request: TranslationRequest, bar: tqdm[Any]
 ) -> None:
     """Translates a document as POST /translate_file does. One that cannot be read leaves the output
-    as it was, and fails before the model is loaded. Raises AttentiveError."""
+    as it was and fails before the model is loaded. Raises AttentiveError."""
     documents = services.documents
     with open_text(name, "r") as file:
         content = file.buffer.read()

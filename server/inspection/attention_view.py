@@ -1,5 +1,4 @@
-"""Selects and transforms attention maps for display: kinds, layers, heads, words, rollout, scale.
-NumPy only."""
+"""Selects and transforms attention maps for display. NumPy only."""
 
 from __future__ import annotations
 
@@ -33,24 +32,24 @@ DPIS = (36, 600)
 TITLE_LIMIT = 300
 RECURRENT = (
     "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of "
-    "self-attention, which keeps one state "
-    "instead of attending to earlier words."
+    "self-attention, which keeps one state instead of attending to earlier words."
 )
 
 
+REDUCED = ("mean", "max", "sum")
+"""Reductions of all heads to one map: the names of NumPy's methods."""
 HEADS = re.compile(r"all|mean|max|sum|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
 
 def heads(value: int | str) -> int | str:
-    """Returns the choice of heads. Raises ValueError for other text."""
+    """Returns a valid choice of heads. Raises ValueError."""
     if isinstance(value, str) and not HEADS.fullmatch(value):
         raise ValueError("must be a number, several such as 0,3, or one of all, mean, max, sum")
     return value
 
 
 def number_or_word(value: Any) -> Any:
-    """Returns digits as an int and other text in lower case, for parameters such as `head=3` and
-    `head=mean`."""
+    """Returns digits as an int and other text in lower case, for `head=3` and `head=mean`."""
     if not isinstance(value, str):
         return value
     return (
@@ -81,11 +80,9 @@ class ViewOptions(BaseModel):
     measure: Literal["weights", "contributions", "effect"] = Field(
         default="weights",
         description="Cross-attention: the `weights`, or `contributions`, the length of the vector "
-        "that a source token adds; "
-        "`head=sum` is that of the sum over the heads. Lengths have no limit: pictures and "
-        "`uint16` show them divided by the "
-        "largest of a map. `effect` is by how much the log-probability of a target word falls when "
-        "a source word is hidden.",
+        "that a source token adds; `head=sum` is that of the sum over the heads. Lengths have no "
+        "limit: pictures and `uint16` show them divided by the largest of a map. `effect` is by "
+        "how much the log-probability of a target word falls when a source word is hidden.",
     )
     level: Literal["piece", "word"] = Field(
         default="piece",
@@ -102,9 +99,8 @@ class ViewOptions(BaseModel):
     view: View | None = Field(
         default=None,
         description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in "
-        "colours, `alignment` "
-        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default "
-        "`map` or `grid`.",
+        "colours, `alignment` the words with ribbons, `card` the same in 1200 x 630 pixels for "
+        "sharing. By default `map` or `grid`.",
     )
     width: Annotated[int, Field(ge=WIDTHS[0], le=WIDTHS[1])] | None = Field(
         default=None,
@@ -131,8 +127,7 @@ class ViewOptions(BaseModel):
         default=None,
         union_mode="left_to_right",
         description="Pictures of lines, alignment or card: the row, by number or text, whose lines "
-        "are shown or stand "
-        "out, such as `making`.",
+        "are shown or stand out, such as `making`.",
     )
 
 
@@ -152,17 +147,17 @@ class MapView:
 def map_choice(
     options: ViewOptions, shape: tuple[int, int, int] | None, sizes: tuple[int, int]
 ) -> MapChoice:
-    """Returns what a view needs of a forced pass over a source and a target with so many tokens, or
-    words. `shape` are the layers of the encoder and of the decoder, and the heads; None if they are
-    not known. Raises InvalidRequest for a layer or head that the model does not have, and where the
-    view has more weights than WEIGHTS_LIMIT."""
+    """Returns the maps that a view needs of a forced pass. `shape` are the layers of encoder and
+    decoder and the heads, None if unknown; `sizes` the tokens, or words, of source and target.
+    Raises InvalidRequest for a layer or head that does not exist and for more weights than
+    WEIGHTS_LIMIT."""
     if options.measure == "effect":
         return SCORES
     products = options.measure == "contributions"
     if options.rollout or shape is None:
         return MapChoice(products=products)
     encoder, decoder, count = shape
-    named = options.head in ("mean", "max", "sum")
+    named = options.head in REDUCED
     heads = tuple(range(count)) if named else _indices("head", options.head, count)
     rows = {"cross": sizes, "encoder": (sizes[0],) * 2, "decoder": (sizes[1],) * 2}
     chosen: dict[Kind, tuple[int, ...]] = {}
@@ -183,15 +178,14 @@ def map_choice(
 
 
 def too_many_weights(size: int) -> InvalidRequest:
-    """Returns the error for a view with so many weights."""
     return InvalidRequest(
         f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head."
     )
 
 
 def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]:
-    """Returns the selected maps, without those in `absent_kinds`. Raises InvalidRequest for a layer
-    or head that the model does not have, and NotFound if none of the kinds exists."""
+    """Returns the selected maps, without `absent_kinds`. Raises InvalidRequest for a layer or head
+    that does not exist, and NotFound if none of the kinds does."""
     absent = absent_kinds(result)
     kinds = [kind for kind in KINDS if options.kind in (kind, "all") and kind not in absent]
     if not kinds:
@@ -211,8 +205,7 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
 
 
 def absent_kinds(result: InspectionResult) -> dict[Kind, str]:
-    """Returns the kinds of maps that the model does not have, each with the reason in one
-    sentence."""
+    """Returns the kinds of maps that the model does not have, with the reason of each."""
     return {"decoder": RECURRENT} if result.maps("decoder").shape[1] == 0 else {}
 
 
@@ -241,16 +234,11 @@ def _view(
 def _select_heads(
     kind: Kind, raw: Weights, rolled: Rollout | None, layers: tuple[int, ...], options: ViewOptions
 ) -> tuple[Weights, tuple[int | str, ...]]:
-    """Returns the selected heads and their numbers or names."""
     if rolled is not None:
         stack: Weights = getattr(rolled, kind)
         return stack[list(layers)][:, None], ("rollout",)
-    if options.head == "mean":
-        return raw.mean(axis=1, keepdims=True), ("mean",)
-    if options.head == "max":
-        return raw.max(axis=1, keepdims=True), ("max",)
-    if options.head == "sum":
-        return raw.sum(axis=1, keepdims=True), ("sum",)
+    if options.head in REDUCED:
+        return getattr(raw, str(options.head))(axis=1, keepdims=True), (options.head,)
     heads = _indices("head", options.head, raw.shape[1])
     return raw[:, list(heads)], heads
 
@@ -288,9 +276,8 @@ async def with_effects(
     *,
     caller: Caller = ANYBODY,
 ) -> InspectionResult:
-    """Returns the result with the effects of hiding each source word: its pieces are left out of
-    the source, and the target is scored again. Counts as an attention request. Raises
-    InvalidRequest, Overloaded, TimeoutError."""
+    """Returns the result with the effects of hiding each source word: the target is scored without
+    its pieces. Counts as an attention request. Raises InvalidRequest, Overloaded, TimeoutError."""
     leg, pair = result.subject.leg, result.subject.pair
     hidden = [
         number

@@ -1,5 +1,5 @@
-"""Studies of an encoder on one sentence: what its layers add, by the engine, and what the order of
-its words changes, in a process of its own (`model.analysis.encoder_study`)."""
+"""Studies an encoder on one sentence: the engine shows what its layers add, and a separate process
+(`model.analysis.encoder_study`) what the order of the words changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.inspection.inspector import ANYBODY, Inspector
 from server.inspection.types import InspectedSentence
 
 BYTES_LIMIT = 1_000_000_000
-"""Size of the weight files of the largest model that is studied: each study reads all of them."""
+"""Largest weight files of a model that is studied: each study reads all of them."""
 
 _SAMPLES = 24
 """Number of sentences on which the places of pieces are read."""
@@ -26,7 +26,7 @@ _LAYERS = {
     "feed_forward": "feed_forward.added",
     "active": "feed_forward.share",
 }
-"""Numbers of a layer as in EncoderAnswer, and the tensors that they are."""
+"""Fields of a layer in EncoderAnswer, and their tensors."""
 
 
 async def study_encoder(
@@ -38,8 +38,8 @@ async def study_encoder(
     caller: Caller = ANYBODY,
 ) -> dict[str, Any]:
     """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises
-    InvalidRequest for a model that is too large and for directions that need two, TextTooLong,
-    Overloaded, TimeoutError, Unavailable."""
+    InvalidRequest for too large a model and for directions that need two, TextTooLong, Overloaded,
+    TimeoutError, Unavailable."""
     subject = inspector.given(text, "", source, target)
     leg, text = subject.leg, subject.pair.source_text
     encoding = leg.encode(text)
@@ -94,7 +94,6 @@ async def _layer(
     deadline: float | None,
     caller: Caller,
 ) -> dict[str, list[float]]:
-    """Returns the numbers of one layer."""
     choice = Followed("encoder", layer, names=(*_LAYERS.values(),)).choice
     result = await inspector.attend(
         subject, deadline, caller=caller, choice=choice, alignment=False

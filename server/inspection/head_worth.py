@@ -1,10 +1,8 @@
-"""What the heads of a model are worth, measured when somebody first looks at the model, in a
-process of its own.
+"""Measures what the heads of a model are worth, in a process of its own.
 
     python -m server.inspection.head_worth
 
-The process reads a task from each line of its standard input (see `TaskProcess`) and needs no torch
-where the CPU backend runs the model.
+The process needs no torch where the CPU backend runs the model (see `TaskProcess`).
 """
 
 from __future__ import annotations
@@ -29,22 +27,22 @@ log = logging.getLogger(__name__)
 SECONDS = 10.0
 """Time for the losses of a model. Each sentence is scored once without each head."""
 BYTES_LIMIT = 1_000_000_000
-"""Size of the weight files of the largest model that is measured."""
+"""Largest weight files of a model that is measured."""
 
 
 class HeadWorth:
-    """The losses of models whose roles.json has none. They are kept in memory. Belongs to one event
-    loop."""
+    """Measures the losses of models whose roles.json has none, and keeps them in memory. Belongs to
+    one event loop."""
 
     def __init__(self) -> None:
         self._process = TaskProcess("server.inspection.head_worth")
         self._losses: dict[str, HeadLosses | None] = {}
-        """By the key of the model; None while they are measured, and where they cannot be."""
+        """By the key of the model; None while they are measured, or where that failed."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def with_losses(self, model: ServedModel, roles: HeadRoles | None) -> HeadRoles | None:
-        """Returns the roles of a model with its losses, without them at the first look, which
-        begins to measure them."""
+        """Returns the roles with the model's losses. The first call begins to measure them and
+        returns none."""
         if roles is None or roles.losses is not None or model.bytes > BYTES_LIMIT:
             return roles
         if model.key not in self._losses:
@@ -55,7 +53,6 @@ class HeadWorth:
         return dataclasses.replace(roles, losses=self._losses[model.key])
 
     async def close(self) -> None:
-        """Ends the process."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -71,7 +68,6 @@ class HeadWorth:
 
 
 def measured(folder: str, seconds: float) -> dict[str, Any]:
-    """Returns the answer to a task."""
     from model.head_roles import losses  # only this process computes
 
     try:

@@ -1,5 +1,4 @@
-"""Attention requests: the maps of a served translation, of a new one, or of a given pair of
-texts."""
+"""Attention requests: the maps of a served, a new or a given translation."""
 
 from __future__ import annotations
 
@@ -43,10 +42,9 @@ ANYBODY = Caller("")
 class Inspector:
     """Answers attention requests with the workers of the translator.
 
-    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes
-    its maps. The admission of the translator counts attention requests apart from translations, so
-    that they cannot block translations, with a share for each caller. `token_limit` bounds the
-    source and the target of one request, in tokens.
+    `find`, `translate` or `given` returns a sentence, `attend` its maps. Admission counts attention
+    requests apart from translations, with a share for each caller. `token_limit` bounds the source
+    and the target of one request.
     """
 
     def __init__(self, translator: Translator, token_limit: int) -> None:
@@ -67,8 +65,7 @@ class Inspector:
     async def translate(
         self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0
     ) -> InspectedSentence:
-        """Translates the request's first text as `/translate` does and returns one of its
-        sentences."""
+        """Translates the request's first text and returns one of its sentences."""
         [translation] = await self.translator.translate(request)
         stored = self.translator.history is not None and request.storage != "none"
         id = translation.id if stored else None
@@ -83,7 +80,7 @@ class Inspector:
         return InspectedSentence(leg, SentenceRecord(text, leg.encode_ids(text), tokens))
 
     def single_leg(self, source: str, target: str, needed_by: str, model: str | None = None) -> Leg:
-        """Returns the one model of a direction, or the one with this name. Raises InvalidRequest
+        """Returns the one model of a direction, or the one named `model`. Raises InvalidRequest
         where it needs two models."""
         catalog = self.translator.catalog
         route = (catalog.only(model) if model else catalog).route(source, target)
@@ -94,18 +91,16 @@ class Inspector:
     def check_length(
         self, leg: Leg, source: Sequence[int], target: Sequence[int], name: str = "this sentence"
     ) -> None:
-        """Checks the number of tokens of a pair, which is called `name`. Raises TextTooLong."""
+        """Raises TextTooLong for a pair, which the message calls `name`, with too many tokens."""
         limit = min(self.token_limit, leg.model.max_length)
         if max(len(source), len(target) + 1) > limit:
             raise TextTooLong(
                 f"An attention request takes at most {limit} tokens on either side; {name} has "
-                f"{len(source)} and "
-                f"{len(target) + 1}."
+                f"{len(source)} and {len(target) + 1}."
             )
 
     def admit(self, caller: Caller, deadline: float | None, tokens: int) -> Permit:
-        """Takes the room of attention requests with so many tokens of source and target. Raises
-        Overloaded or TimeoutError."""
+        """Takes room for an attention request of `tokens`. Raises Overloaded or TimeoutError."""
         admission = self.translator.admission
         return admission.admit(
             max(1, tokens), deadline, caller=caller.name, weight=caller.weight, kind="look"
@@ -122,11 +117,10 @@ class Inspector:
         deadline: float | None = None,
     ) -> InspectedSentence:
         """Decodes the source of a sentence again. Returns it with a hypothesis, counted from 0,
-        which begins with the pieces of `prefix`.
+        that begins with the pieces of `prefix`.
 
-        Counts as an attention request. Raises InvalidRequest where the search finds no such
-        hypothesis or the model has no such piece, TextTooLong, Overloaded, TimeoutError, and the
-        errors of a failed job.
+        Counts as an attention request. Raises InvalidRequest where there is no such hypothesis or
+        piece, TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
         leg, pair = subject.leg, subject.pair
         options = leg.decoding_options(options)
@@ -171,11 +165,10 @@ class Inspector:
         choice: MapChoice = EVERYTHING,
         alignment: bool = True,
     ) -> InspectionResult:
-        """Runs the teacher-forced pass and returns the attention maps, without the heads
-        `masked_heads`; None stands for those that were off when the target was written. Maps that
-        are not in the `choice` are zeros; without `alignment` words are not linked. `vectors_of` is
-        a head whose query, key and value vectors are returned; with `align` words are linked by all
-        evidence. `deadline` is on the monotonic clock.
+        """Runs the teacher-forced pass and returns the maps of the `choice`; others are zeros.
+        `masked_heads` None stands for the heads that were off when the target was written.
+        `vectors_of` is a head whose query, key and value vectors are returned. With `alignment`
+        words are linked, with `align` by all evidence. `deadline` is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
@@ -221,8 +214,8 @@ class Inspector:
     def _select(
         self, record: TranslationRecord, id: str | None, sentence: int, leg: int
     ) -> InspectedSentence:
-        """Returns one sentence of a record. Raises InvalidRequest where the record has no such
-        sentence to inspect."""
+        """Returns one sentence of a record. Raises InvalidRequest where there is none to
+        inspect."""
         if not record.legs:
             raise InvalidRequest(
                 "Source and target language are the same: the text was copied without a model, so "
@@ -265,7 +258,7 @@ class Inspector:
 def _read(
     subject: InspectedSentence, align: bool | None
 ) -> tuple[tuple[Tokens, Tokens], PairWords | None]:
-    """Returns both sides, and their words where they are linked: with `align` by all evidence."""
+    """Returns both sides and, unless `align` is None, the words to link."""
     source, target = sides = both_sides(subject)
     if align is None:
         return sides, None
@@ -274,7 +267,6 @@ def _read(
 
 
 def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult:
-    """Returns the result with the scores and candidates of the pass."""
     maps, piece = result.attention.maps, result.subject.leg.model.tokenizer.piece
     computed = maps.token_scores.tolist()
     candidates = [
@@ -295,14 +287,14 @@ def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult
 
 
 def charged_to(caller: Caller, characters: int = 0) -> Charged:
-    """Returns whom the work of a request is charged to. One of many characters counts as a
-    document, like a long text, so that it does not delay the caller's other requests."""
+    """Returns whom a job is charged to. Many characters count as a document, which does not delay
+    the caller's other requests."""
     return Charged(int(characters > DOCUMENT_CHARACTERS), caller.name, caller.weight)
 
 
 def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:
-    """Returns the scores of a served target: those of its record, the end of sentence included, or
-    the computed ones. A forced end counts as certain."""
+    """Returns the scores of a served target: those of its record, then the computed ones. A forced
+    end counts as certain."""
     scores = [*pair.scores, *computed[len(pair.scores) :]]
     return (*scores[:-1], 0.0) if pair.ended else tuple(scores)
 
@@ -326,8 +318,8 @@ async def trace_search(
 ) -> tuple[InspectedSentence, JobResult]:
     """Decodes one sentence (counted from 0) of the request's first text and records every step.
 
-    Counts as an attention request in the admission. Raises InvalidRequest where the sentence does
-    not exist, is copied, or needs two models, and the errors of a translation.
+    Counts as an attention request. Raises InvalidRequest where the sentence does not exist, is
+    copied, or needs two models, and the errors of a translation.
     """
     translator, source = inspector.translator, request.source
     if source.strip().lower() == AUTO:

@@ -1,10 +1,9 @@
-"""Live translation: of a sentence whose end is not yet known, the words that will not change any
-more.
+"""Live translation of a sentence whose end is not known yet: the words that will not change.
 
 AlignAtt (Papi et al. 2023, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide
-for Simultaneous Speech Translation"): the words read so far are translated. The translation is
-given out up to the first word that comes from one of the last source words, because later words may
-still change it. The next translation begins with the words that were given out.
+for Simultaneous Speech Translation"): the words so far are translated, and the translation is given
+out up to the first word that comes from one of the last source words, because later words may still
+change it. The next translation begins with the words that were given out.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ GREEDY = DecodingOptions(beam_size=1, loop_guard=True)
 
 @dataclass(frozen=True, slots=True)
 class LiveTranslation:
-    """The translation of the first sentence of a text, which has the characters `span`. It is
-    `complete` if the sentence has ended; else its first `kept` pieces will not change. `aligned` is
-    the source word of each word of the translation."""
+    """The translation of the first sentence of a text, at the characters `span`. It is `complete`
+    if the sentence has ended; else its first `kept` pieces will not change. `aligned` is the source
+    word of each word of the translation."""
 
     result: InspectionResult
     span: Span
@@ -52,12 +51,11 @@ async def translate_live(
     caller: Caller = ANYBODY,
     deadline: float | None = None,
 ) -> LiveTranslation:
-    """Translates the first sentence of a text. It has ended if another one follows or if the text
-    is `final`. The translation begins with the pieces of `prefix`. Words that come from the last
-    `wait` source words are not kept.
+    """Translates the first sentence of a text, beginning with the pieces of `prefix`. It has ended
+    if another one follows or with `final`. Words from the last `wait` source words are not kept.
 
-    Counts as two attention requests, one after the other. Raises InvalidRequest, TextTooLong,
-    Overloaded, TimeoutError, and the errors of a failed job.
+    Counts as two attention requests. Raises InvalidRequest, TextTooLong, Overloaded, TimeoutError,
+    and the errors of a failed job.
     """
     leg = inspector.single_leg(source, target, "Live translation")
     async with asyncio.timeout_at(deadline):
@@ -81,8 +79,8 @@ async def translate_live(
 
 
 def _aligned(result: InspectionResult) -> tuple[int | None, ...]:
-    """Returns the source word that contributes most to each word of the translation, None for its
-    special pieces."""
+    """Returns the source word that contributes most to each target word, None for special
+    pieces."""
     sources, targets = result.source.words, result.target.words
     weights = to_words(
         alignment_map(result.attention.maps, result.subject.leg.model.alignment), targets, sources
@@ -97,9 +95,8 @@ def _aligned(result: InspectionResult) -> tuple[int | None, ...]:
 def stable_pieces(
     sources: Sequence[Word], targets: Sequence[Word], aligned: Sequence[int | None], wait: int
 ) -> int:
-    """Returns the number of pieces before the first word of the translation that comes from one of
-    the last `wait` source words. Punctuation belongs to the word after it, which may still come to
-    stand elsewhere."""
+    """Returns the number of pieces before the first target word from one of the last `wait` source
+    words. Punctuation belongs to the word after it, which may still change its place."""
     spoken = [number for number, word in enumerate(sources) if _has_letters(word)]
     first = [*[0] * wait, *spoken, len(sources)][len(spoken)]
     stable = 0

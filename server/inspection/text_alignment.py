@@ -38,8 +38,8 @@ class Alignment:
     """Links (source word, target word, probability) by `model.analysis.pair_alignment`.
 
     `method` "combined" uses all evidence, "attention" only the contributions of the layer `chosen`.
-    `weights` (V, W) are these contributions between all words, and `coverage` is the attention that
-    each source word received, summed over the target.
+    `weights` (V, W) are these contributions between all words; `coverage` is the attention to each
+    source word, summed over the target.
     """
 
     method: AlignmentMethod
@@ -52,8 +52,7 @@ class Alignment:
 def numbered(
     links: Mapping[Link, float], source: Mapping[Span, int], target: Mapping[Span, int]
 ) -> list[tuple[int, int, float]]:
-    """Returns links between spans as links between the numbers of words, in their order. Other
-    spans have none."""
+    """Returns links between spans as sorted links between word numbers. Other spans have none."""
     return sorted(
         (source[a], target[b], weight)
         for (a, b), weight in links.items()
@@ -81,8 +80,7 @@ def align_words(result: InspectionResult) -> Alignment:
 
 
 PAIRS_AT_ONCE = 4
-"""Pairs that are aligned at the same time: the worker has the next one while the links of others
-are computed."""
+"""Pairs aligned at the same time: the worker has the next one while links are computed."""
 
 
 _Spans = tuple[list[Span], list[Span]]
@@ -92,7 +90,7 @@ _Read = tuple[_Ids, _Words, Look]
 
 
 def between_spaces(text: str) -> list[Span]:
-    """Returns the characters [start, end) of the words of a text that has spaces between them."""
+    """Returns the characters [start, end) of the words between spaces."""
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
@@ -116,9 +114,9 @@ class AlignedTexts:
 
 
 class TextAligner:
-    """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut` finds.
-    `method` is "attention" where the model cannot compare words. The texts of the `caller` have so
-    many `characters` in all. Belongs to one event loop."""
+    """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut`
+    returns. `method` becomes "attention" where the model cannot compare words. `characters` counts
+    all texts of the caller. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -138,8 +136,8 @@ class TextAligner:
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
-        """Returns the words and their links; none if a text is blank. `name` is that of the pair in
-        an error. Raises TextTooLong and the errors of a failed job."""
+        """Returns the words and their links, none for a blank text. Errors call the pair `name`.
+        Raises TextTooLong and the errors of a failed job."""
         async with self._turns:
             work = self.inspector.translator.work
             spans, read = await work(
@@ -155,8 +153,7 @@ class TextAligner:
         )
 
     def _read(self, source: str, target: str, name: str) -> tuple[_Spans, _Read | None]:
-        """Returns the words of two texts, and what the worker reads of both: None if one is
-        blank."""
+        """Returns the words of two texts, and the worker's part: None if a text is blank."""
         spans = self._cut(source), self._cut(target)
         if not all(spans):
             return spans, None

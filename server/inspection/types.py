@@ -1,5 +1,4 @@
-"""The subject and the result of an attention request, and the error for a number that names
-nothing."""
+"""The subject and the result of an attention request, and the error for a wrong number."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from server.translation.catalog import Leg
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A sentence with its pieces and words. Piece i has the characters [start, end) `offsets[i]` of
-    `text`; special pieces have an empty range."""
+    """A sentence with its pieces and words. Piece i has the characters [start, end) `offsets[i]`;
+    special pieces have an empty range."""
 
     text: str
     pieces: tuple[str, ...]
@@ -31,8 +30,8 @@ class Tokens:
 def tokens(
     text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], originals: Mapping[str, str]
 ) -> Tokens:
-    """Returns a sentence with its words, and with the `originals` in place of the words that were
-    read or written for them. Each of these is one word."""
+    """Returns a sentence with its words. The `originals` replace the words that were read or
+    written for them; each is one word."""
     spans: list[Span] | None = None
     if originals:
         matches = list(re.finditer("|".join(map(re.escape, originals)), text))
@@ -51,10 +50,10 @@ def tokens(
 
 @dataclass(frozen=True, slots=True)
 class InspectedSentence:
-    """The sentence pair that an attention request is about. `sentence` of `sentences` and
-    `leg_number` of `legs` count from 0. `id` is None for a pair that is not in the history.
-    `options` are those with which the model wrote the target, None where they are not known or the
-    target is given. With `repeatable` a forced pass has the bits of that decode."""
+    """The sentence pair of an attention request: `sentence` of `sentences` and `leg_number` of
+    `legs`, from 0. `id` is None for a pair outside the history. `options` are those of the decode,
+    None where they are not known or the target is given. With `repeatable` a forced pass has the
+    bits of that decode."""
 
     leg: Leg
     pair: SentenceRecord
@@ -68,8 +67,7 @@ class InspectedSentence:
 
     @property
     def shortlist(self) -> str | None:
-        """The shortlist with which the target was written, "" for none; None stands for that of the
-        model."""
+        """The shortlist of the decode, "" for none; None stands for that of the model."""
         return None if self.options is None else self.options.shortlist or ""
 
 
@@ -77,12 +75,12 @@ class InspectedSentence:
 class InspectionResult:
     """One sentence with its attention maps.
 
-    `target` ends with the end-of-sentence piece, whose query is the last row of the maps.
-    `decoder_input` holds the keys of the decoder's self-attention: the start piece, then the target
-    without its last piece. `scores` holds the log-probability of each target piece, `candidates`
-    the most probable pieces at every position with their log-probabilities, both among the tokens
-    that the target may have. With `exact` the scores are those of the decode to the bit. `combined`
-    says whether all evidence linked the words.
+    `target` ends with the end of sentence, whose query is the last row of the maps. `decoder_input`
+    has the keys of the decoder's self-attention: the start piece, then the target without its last
+    piece. `scores` are the log-probabilities of the target's pieces, `candidates` the most probable
+    pieces at each position with theirs, both among the tokens that the target may have. With
+    `exact` the scores are those of the decode to the bit. `combined`: whether all evidence linked
+    the words.
     """
 
     subject: InspectedSentence
@@ -95,10 +93,9 @@ class InspectionResult:
     combined: bool = False
     exact: bool = False
     masked_heads: tuple[Head, ...] = ()
-    """The heads that were off."""
     effects: Weights | None = None
-    """By how much the log-probability of each target word falls when a source word is hidden (V,
-    W), if requested."""
+    """The fall of each target word's log-probability when a source word is hidden (V, W), if
+    requested."""
 
     def sides(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Returns the queries and the keys of a kind of map."""
@@ -117,7 +114,7 @@ class InspectionResult:
 
 def out_of_range(name: str, count: int, whole: str, noun: str = "") -> InvalidRequest:
     """Returns the error for parameter `name` where `whole`, such as "this translation", has `count`
-    of them. `noun` says what the parameter counts, if not its own name."""
+    of it, or of `noun`."""
     noun = noun or name
     if count == 0:
         return InvalidRequest(f"{whole[:1].upper()}{whole[1:]} has no {noun}.")

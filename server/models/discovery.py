@@ -17,8 +17,8 @@ from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
 ENDS_BYTES, STEP_BYTES = 1_000_000, 131_072
-"""Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the
-samples between them. A matrix of weights that has changed contains several samples."""
+"""Bytes at each end of a file that the fingerprint covers, and distance of the samples between. A
+changed matrix of weights contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
@@ -33,9 +33,9 @@ def find_model(settings: Settings, name: str) -> ServedModel:
 
 
 def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
-    """Returns the models of a server, and for each unusable folder one sentence with the reason, by
-    folder name. Beams that no request chooses are at most `slots` wide, if that is not 0. Raises
-    SettingsError if there is no usable model."""
+    """Returns the models of a server, and the reason for each unusable folder, by its name. Beams
+    that no request chooses are at most `slots` wide, if that is not 0. Raises SettingsError if
+    there is no usable model."""
     weights, pulled = settings.weights.absolute(), settings.pulled.absolute()  # for the messages
     try:
         folders = find_folders(pulled) if pulled.is_dir() else []
@@ -61,8 +61,7 @@ def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
 
 
 def read_model(folder: Path, slots: int = 0) -> ServedModel:
-    """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be
-    used."""
+    """Reads one model folder. Raises FolderError if it cannot be used."""
     read = read_folder(folder)
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
@@ -97,8 +96,8 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
 
 
 def read_confidence(folder: Path) -> Confidence | None:
-    """Returns the calibration of a model folder. A missing, outdated or damaged one leaves
-    translations without confidence; the log names the last two."""
+    """Returns the calibration of a model folder, None where it is missing, outdated or damaged; the
+    log names the last two."""
     try:
         confidence = Confidence.load(folder)
     except ValueError as error:
@@ -112,9 +111,8 @@ def read_confidence(folder: Path) -> Confidence | None:
 
 
 def fingerprint(folder: Path) -> str:
-    """Returns a hash of a folder's content: names and sizes of its files, and of each the first and
-    last megabyte and samples between them. Markdown files are ignored, and files that are being
-    written."""
+    """Returns a hash of a folder: names and sizes of its files, the first and last megabyte of each
+    and samples between. Markdown files and unfinished files are ignored."""
     files = [
         file
         for file in sorted(folder.iterdir())

@@ -1,5 +1,4 @@
-"""The models of one of several API processes: the leader reads, loads, replaces and downloads them,
-and this process serves what the leader serves."""
+"""The models of one of several API processes, which serves what the leader serves."""
 
 from __future__ import annotations
 
@@ -14,7 +13,6 @@ from server.errors import SettingsError
 from server.models.discovery import find_served
 from server.models.hot_reload import ServedModels
 from server.models.pulls import ModelPulls, Pull
-from server.text.language_id import LanguageDetector
 from server.translation.catalog import FailedModel, ModelCatalog
 from server.translation.translator import Translator
 
@@ -45,12 +43,12 @@ class FollowedModels(ServedModels):
         """Does nothing: the leader tries models again."""
 
     async def reload(self, names: Collection[str] | None = None) -> dict[str, Any]:
-        """Lets the leader reload the models, which returns when all processes serve them."""
+        """Lets the leader reload; returns when all processes serve the models."""
         answer: dict[str, Any] = await self._link.call("reload")
         return answer
 
     async def follow(self, state: PoolState) -> None:
-        """Serves the models of a state. Returns when no request uses those before it."""
+        """Serves the models of a state. Returns when no request uses those before."""
         async with self._reloading:
             if self._served != (state.models, state.failed):
                 await self._adopt(state)
@@ -78,10 +76,7 @@ class FollowedModels(ServedModels):
             FailedModel(known[key], error, at) for key, error, at in state.failed if key in known
         ]
         catalog = ModelCatalog(models, old.prefer, old.check_pending, failed)
-        if catalog.known_sources != old.known_sources:
-            detector = LanguageDetector(catalog.known_sources)
-            await asyncio.to_thread(detector.load)
-            self._translator.detector = detector
+        await self._detect(catalog, old)
         self._translator.catalog, self._served = catalog, (state.models, state.failed)
         self._releasing = asyncio.create_task(self._release(old, self._releasing))
 

@@ -1,5 +1,4 @@
-"""Hot reload: adds, replaces and removes models while the server runs, and tries those again that
-could not be loaded."""
+"""Adds, replaces and removes models while the server runs, and retries those that failed."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ from server.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 PAUSES = (10, 30, 120, 600, 3600)
-"""Seconds before each further try of a model that cannot be used; the last one repeats."""
+"""Seconds before each retry of a model that cannot be used; the last one repeats."""
 POLL_SECONDS = 5
 Stamp = frozenset[tuple[str, int, int]]
 
 
 @dataclass(slots=True)
 class _Failure:
-    """A folder that cannot be used. `model` is what was read of it, None where even that failed."""
+    """A folder that cannot be used. `model` is None where even reading it failed."""
 
     error: str
     folder: Path
@@ -41,11 +40,10 @@ class _Failure:
 
 
 class ServedModels:
-    """The models of one translator. `errors` are those of folders that cannot be read, by the names
-    of the folders.
+    """The models of one translator. `errors` are those of unreadable folders, by name.
 
     A model that cannot be loaded leaves the catalog, so that others translate its pairs. It is
-    tried again when its folder changes or after PAUSES, never by a request.
+    retried when its folder changes or after PAUSES, never by a request.
     """
 
     def __init__(
@@ -75,16 +73,15 @@ class ServedModels:
 
     @property
     def errors(self) -> dict[str, str]:
-        """One sentence for each folder or model that cannot be used, and with the name "start" for
-        all of them."""
+        """The reason for each folder or model that cannot be used; "start" names all of them."""
         start = {"start": self._start_error} if self._start_error else {}
         return start | {
             f.model.name if f.model else name: f.error for name, f in self._failures.items()
         }
 
     async def load(self) -> None:
-        """Loads the models of the catalog into the workers, and the language detector. What ends it
-        is one of `errors`."""
+        """Loads the models of the catalog and the language detector. A failure is one of
+        `errors`."""
         try:
             await asyncio.to_thread(self._translator.detector.load)
             await self._engine.preload(self.catalog.models)
@@ -100,7 +97,7 @@ class ServedModels:
             await self.retry()
 
     async def retry(self) -> None:
-        """Tries those models again whose pause is over or whose folder has changed."""
+        """Retries the models whose pause is over or whose folder has changed."""
         now = time.monotonic()
         due = [
             name
@@ -116,13 +113,12 @@ class ServedModels:
                 self._note(name, str(error))
 
     async def reload(self, names: Collection[str] | None = None) -> dict[str, Any]:
-        """Reads the folders of models again, or only those with `names`, and serves the models that
-        are there now.
+        """Reads the folders of models again, or only those with `names`, and serves what is there.
 
-        Requests in progress finish with the models they started with. A model that cannot be loaded
-        leaves its predecessor in service. Returns the names of the models that were added,
-        replaced, removed or failed, and the reasons of the failures as `errors`. Raises
-        SettingsError where no folder can be used; nothing changes then.
+        Requests in progress finish with their models. A model that cannot be loaded leaves its
+        predecessor in service. Returns the names of models that were added, replaced, removed or
+        failed, and the reasons as `errors`. Raises SettingsError where no folder can be used;
+        nothing changes then.
         """
         async with self._reloading:
             models, errors = await asyncio.to_thread(find_served, self._settings)
@@ -141,10 +137,7 @@ class ServedModels:
             after = await self._load_changed(models, before, errors)
             self._replace(after.values())
             catalog = self.catalog
-            if catalog.known_sources != old.known_sources:
-                detector = LanguageDetector(catalog.known_sources)
-                await asyncio.to_thread(detector.load)
-                self._translator.detector = detector
+            await self._detect(catalog, old)
             await self.released(old)
             for model in old.models:
                 if catalog.model(model.key) is None:
@@ -164,8 +157,8 @@ class ServedModels:
     async def _load_changed(
         self, models: list[ServedModel], before: dict[str, ServedModel], errors: dict[str, str]
     ) -> dict[str, ServedModel]:
-        """Loads new and changed models and returns the models to serve, by name. Adds failures to
-        `errors`. A model whose folder cannot be used now, by `errors`, stays."""
+        """Loads new and changed models and returns those to serve, by name. Adds failures to
+        `errors`; a model whose folder is in `errors` stays."""
         after = {model.name: model for model in before.values() if model.folder.name in errors}
         for model in models:
             current = before.get(model.name)
@@ -181,14 +174,20 @@ class ServedModels:
                 self._failures.pop(model.folder.name, None)
         return after
 
+    async def _detect(self, catalog: ModelCatalog, old: ModelCatalog) -> None:
+        """Replaces the language detector where a catalog has other languages than the `old` one."""
+        if catalog.known_sources != old.known_sources:
+            detector = LanguageDetector(catalog.known_sources)
+            await asyncio.to_thread(detector.load)
+            self._translator.detector = detector
+
     def _failed(self, model: EngineModel, error: str) -> None:
-        """A model of the catalog cannot be loaded: the others translate its pairs."""
         if (served := self.catalog.model(model.key)) is not None:
             self._note(served.folder.name, error, served)
             self._replace(other for other in self.catalog.models if other is not served)
 
     def _replace(self, models: Iterable[ServedModel]) -> None:
-        """Serves these models from now on, but those that could not be loaded meanwhile."""
+        """Serves these models from now on, except those that could not be loaded meanwhile."""
         old, dead = (
             self.catalog,
             {f.model.key for f in self._failures.values() if f.model is not None},
@@ -203,8 +202,7 @@ class ServedModels:
         self._translator.catalog = ModelCatalog(models, old.prefer, old.check_pending, failed)
 
     def _note(self, name: str, error: str, model: ServedModel | None = None) -> None:
-        """Notes that a folder cannot be used. The log says it once, and again for another
-        reason."""
+        """Notes a failure. The log says it once for each reason."""
         known = self._failures.get(name)
         if known is None or known.error != error:
             log.error("model %s cannot be used: %s", model.name if model else name, error)
@@ -223,8 +221,7 @@ class ServedModels:
 
 
 def _stamp(folder: Path) -> Stamp:
-    """Returns names, sizes and times of the files of a folder; nothing for one that is not
-    there."""
+    """Returns names, sizes and times of the files of a folder; nothing if it does not exist."""
     try:
         files = [(file.name, file.stat()) for file in folder.iterdir()]
     except OSError:

@@ -1,5 +1,4 @@
-"""Downloads models while the server runs: those of --models that are missing, and those that are
-requested.
+"""Downloads models while the server runs: those of --models that are missing, and requested ones.
 
 `attentive pull` downloads and imports each in a process of its own; then it is loaded. While
 another server with the same folder downloads a model, this one waits.
@@ -41,12 +40,12 @@ log = logging.getLogger(__name__)
 ANY = "any"
 """In --models: also what requests need."""
 PAUSES = (5, 15, 60, 300, 600)
-"""Seconds before each further try; the last one repeats."""
+"""Seconds before each retry; the last one repeats."""
 POLL_SECONDS = 5
 END_SECONDS = 10
 """Seconds that a download has to remove its files after SIGTERM."""
 AT_ONCE = 2
-"""Downloads from one publisher at the same time. Those from a slow one delay no others."""
+"""Downloads from one publisher at the same time; a slow one delays no others."""
 RETRY_SECONDS = 10
 """Retry-After of a translation whose model is being downloaded."""
 
@@ -67,8 +66,8 @@ class Pull:
 
 
 class ModelPulls:
-    """The downloads of one server. Belongs to its event loop. Raises SettingsError where --models
-    has what is no name."""
+    """The downloads of one server. Belongs to its event loop. Raises SettingsError for a wrong name
+    in --models."""
 
     def __init__(self, settings: Settings, models: ServedModels) -> None:
         self._settings, self._models = settings, models
@@ -78,8 +77,7 @@ class ModelPulls:
         except FolderError as error:
             raise SettingsError(f"{flag_and_variable('models')}: {error}") from None
         self.pulls: Mapping[str, Pull] = {}
-        """The models that are not served yet, by full name, in the order in which they were
-        requested."""
+        """The models that are not served yet, by full name, in the order of the requests."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
             partial(asyncio.Semaphore, AT_ONCE)
@@ -99,9 +97,9 @@ class ModelPulls:
         return [name for name in self._names if not self._served(name)]
 
     def request(self, name: str) -> Pull:
-        """Downloads a model in the background, unless it is served. It is tried until the model is
-        there or deleted, or until its publisher refuses it; after a failure at once. Raises
-        InvalidRequest for what is no name."""
+        """Downloads a model in the background, unless it is served, until it is there or deleted,
+        or its publisher refuses it. A failed one is tried at once. Raises InvalidRequest for a
+        wrong name."""
         try:
             name = full_name(name)
         except FolderError as error:
@@ -117,13 +115,13 @@ class ModelPulls:
         return pull
 
     async def add(self, name: str) -> Pull:
-        """Requests a model, as `request` does."""
+        """See `request`."""
         return self.request(name)
 
     def check(self, source: str | None, target: str | None) -> str:
-        """Raises Unavailable if a model for the pair, or with the one language that is given, is on
-        its way, and returns a sentence if its download failed. With `any` in --models, the best
-        published model of a pair is requested. May be called in any thread."""
+        """Raises Unavailable if a model for the pair, or for the one language that is given, is
+        being downloaded; returns a sentence if its download failed. With `any` in --models,
+        requests the best published model of a pair. May be called in any thread."""
         reason = ""
         for pull in self.pulls.values():
             asked = zip((source, target), pair_of(pull.name) or ("", ""), strict=True)
@@ -138,12 +136,11 @@ class ModelPulls:
         return reason
 
     def is_pulled(self, model: ServedModel) -> bool:
-        """Returns whether a model is in the folder of downloaded ones."""
         return model.folder.parent == self._settings.pulled.absolute()
 
     async def delete(self, name: str) -> None:
-        """Ends the download of a model and removes what has arrived, or removes a downloaded one,
-        by the name of its folder. Raises NotFound."""
+        """Deletes a downloaded model, or ends its download, by the name of its folder. Raises
+        NotFound."""
         if pulls := [
             pull.name for pull in self.pulls.values() if self._folder_of(pull.name) == name
         ]:
@@ -184,7 +181,6 @@ class ModelPulls:
         return any(model.folder.name == folder for model in self._models.catalog.models)
 
     async def _pull(self, pull: Pull) -> None:
-        """Tries until the model is served, with pauses, or until its publisher refuses it."""
         folder = self._settings.pulled / self._folder_of(pull.name)
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
             error = ""
@@ -260,8 +256,7 @@ def _best(source: str, target: str) -> str | None:
 
 
 def _note(pull: Pull, file: str, bytes: int, total: int) -> None:
-    """Notes the progress of a file; the folder of the model is the last one. Each is logged
-    once."""
+    """Notes the progress of a file; the folder of the model is the last one."""
     if file != pull.file:
         pull.state = "importing" if total == 0 == bytes else "downloading"
         log.info(pull.state, extra={"model": pull.name, "file": file, "bytes": total})

@@ -1,8 +1,7 @@
-"""The Ray Serve application of the server: `build` for a Serve configuration file, `deploy` for the
-command line.
+"""The Ray Serve application: `build` for a Serve configuration file, `deploy` for the command line.
 
-A replica is one whole server with its own worker process. Requests reach its application without a
-queue of Ray."""
+A replica is one whole server with its own worker process. Requests do not wait in a queue of Ray.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ from server.services import Services
 class Server:
     """A server that Ray starts, checks and stops.
 
-    `settings` are texts by the names of `Settings`; settings that are not given come from the
-    environment of the replica. Raises SettingsError where a setting cannot be used.
+    `settings` are texts by the names of `Settings`; the others come from the environment of the
+    replica. Raises SettingsError where a setting cannot be used.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -47,8 +46,7 @@ class Server:
         write_answers_at_once()
 
     def __serve_build_asgi_app__(self) -> Any:
-        """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown
-        after the last request."""
+        """Returns the ASGI application, whose lifespan Ray runs."""
         app: Any = create_app(self._settings, self._services)
         tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
@@ -56,12 +54,8 @@ class Server:
         return OneRequestId(app)
 
     async def check_health(self) -> None:
-        """Waits until the models are loaded. Raises Unavailable if none could be, or if the device
-        does not exist.
-
-        Ray sends requests to a replica after the first call, and replaces a replica whose later
-        calls raise.
-        """
+        """Waits until the models are loaded. Raises Unavailable if none could be, or without a
+        device. Ray replaces a replica whose later calls raise."""
         await self._services.loaded()
         if self._services.engine.workers.status().no_device:
             raise Unavailable(NO_DEVICE)
@@ -76,8 +70,7 @@ class Server:
 
 
 HEALTH_SECONDS = 60.0
-"""Time after which a replica that does not answer is replaced. A replica with many requests answers
-late."""
+"""Time after which a replica that does not answer is replaced. A busy one answers late."""
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -87,14 +80,12 @@ def build(args: dict[str, Any]) -> Application:
 
 
 def application(options: Options) -> Application:
-    """Returns the application with these options."""
     return serve.deployment(Server, name="Server", **deployment_options(options)).bind(
         options.replica_settings()
     )
 
 
 def deployment_options(options: Options) -> dict[str, Any]:
-    """Returns the arguments of `serve.deployment`."""
     autoscaling = AutoscalingConfig(
         min_replicas=options.min_replicas,
         max_replicas=options.max_replicas,
@@ -127,16 +118,15 @@ def deployment_options(options: Options) -> dict[str, Any]:
 def deploy(options: Options, address: str, name: str, host: str, port: int) -> None:
     """Deploys the application to a running cluster and waits until its replicas are ready. Proxies
     and replicas listen on `host`, proxies on `port`, unless Serve runs already. Raises
-    SettingsError where there is no cluster."""
+    SettingsError without a cluster."""
     _connect(address)
     serve.start(http_options=HTTPOptions(host=host, port=port))
     serve.run(application(options), name=name, route_prefix="/")
 
 
 def target_groups(address: str, name: str) -> list[Any]:
-    """Returns the addresses of the replicas of an application, in the groups that Ray gives to its
-    HAProxy. The dashboard has only the addresses of HAProxy. Raises SettingsError where there is no
-    cluster or nothing was deployed to it."""
+    """Returns the addresses of the replicas, as Ray gives them to its HAProxy; the dashboard has
+    only those of HAProxy. Raises SettingsError without a cluster or application."""
     _connect(address)
     try:
         controller = ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)

@@ -1,5 +1,4 @@
-"""The options of a Ray Serve application, from the command line or from `args` of a Serve
-configuration file. Imports no ray."""
+"""The options of a Ray Serve application. Imports no ray."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ LEAST = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How many replicas there are, and what each of them gets.
+    """How many replicas there are, and their settings.
 
-    `settings` are the settings of every replica by name. Those that it does not name come from the
-    variables of each node, as do all secrets, because Ray stores `settings`.
+    `settings` are those of every replica by name. Others come from the variables of each node, as
+    do all secrets, because Ray stores `settings`.
     """
 
     min_replicas: int = setting(1, "Replicas that always run.", 1)
@@ -59,8 +58,7 @@ class Options:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the options of a configuration file. Raises SettingsError for an unknown name or
-        a wrong value."""
+        """Returns the options of a configuration file. Raises SettingsError."""
         kinds = get_type_hints(cls)
         if unknown := sorted(values.keys() - kinds.keys()):
             raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join(kinds)}.")
@@ -117,11 +115,8 @@ WAITING_TOKENS = "waiting_tokens"
 
 
 class WaitingTokens:
-    """Autoscaling policy: as many replicas as hold `tokens_per_replica` waiting tokens each.
-
-    Ray applies the bounds on replicas, the delays and the factors of its autoscaling configuration
-    to the result.
-    """
+    """Autoscaling policy: as many replicas as hold `tokens_per_replica` waiting tokens each. Ray
+    applies the bounds and delays of its autoscaling configuration to the result."""
 
     def __init__(self, tokens_per_replica: float) -> None:
         self._tokens_per_replica = tokens_per_replica

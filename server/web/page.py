@@ -24,8 +24,7 @@ FOLDER = Path(__file__).parent / "static"
 NO_FRAME = "frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; "
-    f"base-uri 'none'; form-action 'none'; {NO_FRAME}"
+    f"connect-src 'self'; base-uri 'none'; form-action 'none'; {NO_FRAME}"
 )
 
 
@@ -36,7 +35,7 @@ def asset(name: str) -> str:
 
 
 def source_hash(text: str) -> str:
-    """Returns the hash of an inline script or style as a source of a Content-Security-Policy."""
+    """Returns the hash of an inline script or style for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
@@ -53,7 +52,7 @@ _VISIBLE = re.compile(r"""(>|(?:aria-label|title|placeholder|content)=")([^<>"{}
 @dataclass(frozen=True, slots=True)
 class Page:
     """The HTML of a page, also with gzip, its ETag, and the Content-Security-Policy that allows its
-    inline styles and scripts by their hashes."""
+    inline parts."""
 
     html: bytes
     compressed: bytes
@@ -74,8 +73,7 @@ def page(name: str, language: str = "en", embedded: bool = False) -> Page:
     `interface_texts`.
 
     Styles and first scripts are inlined. The module and its imports are put into a template, whose
-    content `common/modules.js` inserts after the first paint. An `embedded` page shows one view
-    only.
+    content `common/modules.js` inserts after the first paint. An `embedded` page shows one view.
     """
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -113,8 +111,8 @@ def _translated(html: str, language: str) -> str:
 
 
 def _template(module: str, script: str) -> str:
-    """Returns a template that preloads the imports of a module, those of their own included, and
-    starts it. A module that speaks finds its texts beside it."""
+    """Returns a template that preloads all imports of a module and starts it, with the texts where
+    the module speaks."""
     imported = {module: None}  # in the order in which they are found
     waiting = [module]
     while waiting:
@@ -175,8 +173,7 @@ def report(answer: dict[str, Any]) -> bytes:
 
 @cache
 def report_policy() -> str:
-    """Returns the Content-Security-Policy that allows only the scripts and the style of the
-    report."""
+    """Returns the Content-Security-Policy that allows only the scripts and the style of reports."""
     scripts = " ".join(map(source_hash, (asset(_THEME), _report_module())))
     style = source_hash(_report_style())
     return (

@@ -158,10 +158,10 @@ async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query(
 languages_router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
 
 VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
-"""Target languages that DeepL's clients accept only with a region."""
+"""Targets that DeepL's clients accept only with a region."""
 TRANSLATION = ("auto_detection", "formality", "glossary", "tag_handling")
 RESOURCES = {"translate_text": TRANSLATION, "translate_document": TRANSLATION, "glossary": ()}
-"""The parts of DeepL's interface that are offered, and their features."""
+"""The offered parts of DeepL's interface, and their features."""
 
 
 @languages_router.get("/v2/languages", summary="List languages")
@@ -240,7 +240,7 @@ async def glossary_language_pairs(request: Request) -> Response:
 
 
 def target_codes(catalog: ModelCatalog) -> list[str]:
-    """Returns the target languages as DeepL's clients name them, in upper case and by region."""
+    """Returns the targets as DeepL's clients name them, in upper case and by region."""
     targets = sorted({target for source in catalog.sources for target in catalog.targets(source)})
     return [code for target in targets for code in VARIANTS.get(target.lower(), (target.upper(),))]
 

@@ -1,5 +1,4 @@
-"""DeepL-compatible translation of files under /v2/document: upload, status, and one download of the
-result."""
+"""DeepL-compatible files under /v2/document: upload, status, and one download of the result."""
 
 from __future__ import annotations
 
@@ -11,17 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import (
-    deadline,
     enter,
     glossary_terms,
     json_response,
     services_of,
-    translation_request,
 )
 from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
-from server.api.routes.files import DOWNLOADED, file_response, stated, warned
-from server.api.schemas.base import address_form
+from server.api.routes.files import DOWNLOADED, document_request, file_response, stated, warned
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
 from server.documents.formats import SUFFIXES, format_of
 from server.errors import InvalidRequest, Unavailable
@@ -63,16 +59,8 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
         await enter(request, document.characters, parameters.auth_key, requests=0)
-        work = translation_request(
-            request,
-            caller,
-            texts=(),
-            source=parameters.source_lang or AUTO,
-            target=parameters.target_lang,
-            deadline=deadline(request, services.settings.file_timeout_seconds),
-            glossary=glossary,
-            **address_form(parameters.formality),
-        )
+        pair = parameters.source_lang or AUTO, parameters.target_lang
+        work = document_request(request, caller, pair, glossary, parameters.formality)
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
             services.translator.catalog.route(
                 work.source, work.target, work.formality, work.formality_required

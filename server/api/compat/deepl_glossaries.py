@@ -158,8 +158,8 @@ async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair)
 async def entered(
     request: Request, parameters: DeeplCredentials, change: bool = False
 ) -> tuple[Glossaries, str]:
-    """Counts the request and returns the glossaries and the owner of those of the caller. Raises
-    Forbidden if the request would `change` them without a key where keys exist."""
+    """Counts the request; returns the glossaries and the owner of the caller's. Raises Forbidden
+    for a `change` without a key where keys exist."""
     services = services_of(request)
     caller = await enter(request, 0, parameters.auth_key)
     if change and caller.key is None and await services.authenticator.has_keys():
@@ -177,20 +177,18 @@ def dictionary_of(parameters: DictionaryParameters, request: Request) -> Diction
 
 
 def only_dictionary(glossary: Glossary) -> DictionaryInfo:
-    """Returns the dictionary of a glossary of one pair. Raises NotFound for another glossary, as
-    DeepL's /v2 does."""
+    """Returns the dictionary of a glossary of one pair. Raises NotFound for others, as DeepL's /v2
+    does."""
     if len(glossary.dictionaries) != 1:
         raise NotFound("The glossary has several language pairs; use /v3/glossaries.")
     return glossary.dictionaries[0]
 
 
 def single(glossary: Glossary) -> dict[str, Any]:
-    """Returns the body of a glossary under /v2."""
     return head(glossary) | {"ready": True} | described(only_dictionary(glossary))
 
 
 def multilingual(glossary: Glossary) -> dict[str, Any]:
-    """Returns the body of a glossary under /v3."""
     return head(glossary) | {"dictionaries": [described(info) for info in glossary.dictionaries]}
 
 

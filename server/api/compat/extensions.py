@@ -1,13 +1,13 @@
-"""The requests of browser extensions, each under a path of its own. Written down in:
+"""The requests of browser extensions, each under a path of its own:
 
-    /imme              dist/chrome/content_main.js of immersive-translate/immersive-translate:
-    `text_list` /kiss              src/apis/trans.js of fishjar/kiss-translator: `genCustom` and
-    `parseTransRes` /hcfy              docs/services/custom-api.md of
-    lmk123/highlight-translator-docs /deeplx/translate  service/service.go of OwO-Network/DeepLX:
-    `PayloadFree`
+    /imme              `text_list` in dist/chrome/content_main.js of
+                       immersive-translate/immersive-translate
+    /kiss              `genCustom` and `parseTransRes` in src/apis/trans.js of fishjar/kiss-translator
+    /hcfy              docs/services/custom-api.md of lmk123/highlight-translator-docs
+    /deeplx/translate  `PayloadFree` in service/service.go of OwO-Network/DeepLX
 
-They send no key, or one as the parameter `token` of the address, or one after `Bearer`. Errors are
-{"error": ...}, or those of DeepLX under its path.
+A key is the parameter `token` of the address or stands after `Bearer`. Errors are {"error": ...}, or
+those of DeepLX under its path.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class ExtensionParameters(Parameters):
     ] = Field(
         validation_alias=AliasChoices("target_lang", "to", "destination"),
         description="Language to translate into; also `to`, and `destination`: a list, whose "
-        "second language counts if the "
-        "text is in the first.",
+        "second language counts if the text is in the first.",
         examples=["de"],
     )
     tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(none_if_blank)] = Field(
@@ -133,7 +132,6 @@ def body(path: str, text: str | list[str], target: str, answers: list[tuple[str,
 
 @cache
 def chinese_names() -> dict[str, str]:
-    """Returns Hcfy's names of languages by code."""
     rows = Path(__file__).with_name("chinese_names.txt").read_text(encoding="utf-8").splitlines()
     return dict(row.split() for row in rows if not row.startswith("#"))
 

@@ -1,4 +1,13 @@
-"""Google-compatible translation (Cloud Translation v2) under /language/translate/v2."""
+"""Google's Cloud Translation v2 under /language/translate/v2, and the interface of its web page, whose
+address some programs let one replace:
+
+    GET /translate_a/single     src/modules/services/google.ts of windingwind/zotero-pdf-translate 2.4.6
+    GET /translate_a/single     src/services/translate/google/index.jsx of pot-app/pot-desktop 3.0.7
+    POST (all three paths)      trans/google/GoogleTranslator.kt and TK.kt of
+                                YiiGuxing/TranslationPlugin 3.8.3, with `dj=1`
+
+What else these programs send (`client`, `dt`, `hl`, `tk`) has no effect.
+"""
 
 from __future__ import annotations
 
@@ -101,11 +110,8 @@ async def detect(request: Request, parameters: GoogleDetectParameters) -> Respon
     caller = await admit(request, parameters.q, parameters.key)
     candidates = await language_guesses(request, caller, parameters.q)
     detections = [
-        [
-            {"language": best.language, "confidence": best.confidence / 100, "isReliable": False}
-            for best in guesses[:1]
-        ]
-        for guesses in candidates
+        [{"language": guess.language, "confidence": guess.confidence / 100, "isReliable": False}]
+        for guess, *_ in candidates
     ]
     return json_response({"data": {"detections": detections}})
 
@@ -221,5 +227,4 @@ def as_object(answers: Answers) -> dict[str, Any]:
 
 
 def google_code(language: str) -> str:
-    """Returns Google's code of a language."""
     return resolve_language_code(language, GOOGLE_CODES) or language

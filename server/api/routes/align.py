@@ -57,8 +57,7 @@ class AlignAnswer(Answer):
     method: AlignmentMethod = Field(description="The method that was used.")
     pairs: list[AlignedTexts] = Field(
         description="The words of both sides with their characters, the links (source word, target "
-        "word, probability), and "
-        "these without probabilities as `0-0 1-2`."
+        "word, probability), and these without probabilities as `0-0 1-2`."
     )
 
 
@@ -75,7 +74,7 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     texts = tuple(text for pair in pairs for text in pair)
     check_texts(texts, services.settings, name="pairs")
     caller = await enter(request, sum(len(source) for source, _ in pairs), parameters.api_key)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     inspector = services.inspector
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
     cut = between_spaces if parameters.tokenized else word_spans

@@ -90,8 +90,7 @@ class SearchStep(Answer):
     )
     chosen: list[dict[str, Any]] = Field(
         description="Hypotheses that continue: the row of the step before (`parent`), the `piece`, "
-        "and the sum of the natural "
-        "log-probabilities so far (`total`)."
+        "and the sum of the natural log-probabilities so far (`total`)."
     )
     finished: list[dict[str, Any]] = Field(
         description="Hypotheses that ended in this step: `parent` and `total`."
@@ -131,16 +130,13 @@ class ModelLeg(Answer):
     alignment: AlignmentLayer
     roles: dict[str, Any] | None = Field(
         description="Roles of the heads over `sentences` in `directions`, on which the import "
-        "measured them: `heads` has, by "
-        "kind of attention, layer and head, the `role` and the `share` of the queries that look "
-        "there. Roles: `previous`, "
-        "`before_previous`, `next`, `same`, `diagonal`, `start`, `delimiter` (punctuation and the "
-        "end of sentence), `rare` (the "
-        "rarest token of the sentence), `mixed`. `losses`, null where they were not measured yet: "
-        "nats per target token with all "
-        "heads (`loss`), and the rise when one of the `heads` is off, all of one of the `layers`, "
-        "or all `others` but the "
-        "layer that is worth most. Null for a model without measured roles."
+        "measured them: `heads` has, by kind of attention, layer and head, the `role` and the "
+        "`share` of the queries that look there. Roles: `previous`, `before_previous`, `next`, "
+        "`same`, `diagonal`, `start`, `delimiter` (punctuation and the end of sentence), `rare` "
+        "(the rarest token of the sentence), `mixed`. `losses`, null where they were not measured "
+        "yet: nats per target token with all heads (`loss`), and the rise when one of the `heads` "
+        "is off, all of one of the `layers`, or all `others` but the layer that is worth most. "
+        "Null for a model without measured roles."
     )
 
 
@@ -166,9 +162,8 @@ class PositionNumbers(Answer):
     )
     curves: list[list[float]] = Field(
         description="Over the positions: of tables the products with the middle one, of `rope` "
-        "those with the first, of `alibi` "
-        "for each head the weights of equal products in the first row, of `restricted` those in "
-        "the middle row."
+        "those with the first, of `alibi` for each head the weights of equal products in the first "
+        "row, of `restricted` those in the middle row."
     )
 
 
@@ -192,9 +187,8 @@ class EncoderAnswer(Answer):
     source: TextPieces
     layers: list[dict[str, list[float]]] = Field(
         description="For each piece the lengths of what the residual connections carry "
-        "(`carried_past_attention`, "
-        "`carried_past_feed_forward`) and of what is added (`attention`, `feed_forward`); the "
-        "share of `active` units, above 0."
+        "(`carried_past_attention`, `carried_past_feed_forward`) and of what is added "
+        "(`attention`, `feed_forward`); the share of `active` units, above 0."
     )
     order: dict[str, list[float]] = Field(
         description="The `pieces` with the words in reverse order, and how much the encoder's "
@@ -224,7 +218,7 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     check_texts((parameters.q,), services.settings)
     check_texts(tuple(translations), services.settings, name="translation")
     caller = await enter(request, len(parameters.q), parameters.api_key)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     inspector = services.inspector
     pairs = [
         inspector.given(parameters.q, text, parameters.source, parameters.target)
@@ -340,7 +334,7 @@ async def encoder(request: Request, parameters: Annotated[EncoderParameters, Que
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     caller = await enter(request, len(parameters.q), parameters.api_key)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     inspector = services.inspector
     study = await study_encoder(
         inspector, parameters.q, parameters.source, parameters.target, limit, caller
@@ -349,7 +343,6 @@ async def encoder(request: Request, parameters: Annotated[EncoderParameters, Que
 
 
 def scored(result: InspectionResult) -> dict[str, Any]:
-    """Returns one translation as in ScoredTranslation."""
     scores = result.scores
     total = math.fsum(scores)
     return text_pieces(result.target) | {

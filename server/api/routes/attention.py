@@ -57,7 +57,7 @@ async def attention(
     services = services_of(request)
     accept = request.headers.get("accept", "")
     parameters = attention_query(parameters, accept)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
     encodings = request.headers.get("accept-encoding", "")
     storage = storage_of(request, caller)
@@ -72,7 +72,7 @@ async def inspected(
     deadline: float,
     encodings: str = "",
 ) -> Response:
-    """Returns the answer to the parameters, which have a format. Raises AttentiveError."""
+    """Returns the answer to parameters that have a format. Raises AttentiveError."""
     subject = await inspected_sentence(parameters, services, caller, storage, deadline)
     everything = parameters.format == "html" or parameters.figures
     sizes = len(subject.pair.source), len(subject.pair.target) + 1
@@ -105,7 +105,7 @@ async def inspected_sentence(
     storage: Storage,
     deadline: float,
 ) -> InspectedSentence:
-    """Returns the sentence pair of the parameters. Raises InvalidRequest if it does not exist."""
+    """Returns the sentence that the parameters name. Raises InvalidRequest if there is none."""
     inspector = services.inspector
     chosen = parameters.hypothesis is not None or bool(parameters.prefix)
     if parameters.translation is not None and parameters.id is None:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from server.access.authentication import Caller
 from server.api.dependencies import (
     deadline,
     enter,
@@ -38,11 +39,13 @@ from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.store import StoredFile
 from server.errors import InvalidRequest
+from server.text.glossary import TermIndex
+from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
 PORTS = (None, 80, 443)
-"""Ports that an address does not name."""
+"""Default ports, which an address does not name."""
 DOWNLOADED = content("application/octet-stream")
 
 
@@ -97,16 +100,8 @@ async def translate_file(
     )
     try:
         await enter(request, document.characters, parameters.api_key, requests=0)
-        work = translation_request(
-            request,
-            caller,
-            texts=(),
-            source=parameters.source,
-            target=parameters.target,
-            deadline=deadline(request, services.settings.file_timeout_seconds),
-            glossary=glossary,
-            **address_form(parameters.formality),
-        )
+        pair = parameters.source, parameters.target
+        work = document_request(request, caller, pair, glossary, parameters.formality)
         made = await documents.translate(document, work)
     finally:
         documents.close(document)
@@ -115,9 +110,29 @@ async def translate_file(
     return json_response(body | stated(made.warning), headers=warned(made.warning))
 
 
+def document_request(
+    request: Request,
+    caller: Caller,
+    pair: tuple[str, str],
+    glossary: TermIndex | None,
+    formality: str | None,
+) -> TranslationRequest:
+    """Returns the request for all texts of a document from one language to another."""
+    limit = services_of(request).settings.file_timeout_seconds
+    return translation_request(
+        request,
+        caller,
+        texts=(),
+        source=pair[0],
+        target=pair[1],
+        deadline=deadline(request, limit),
+        glossary=glossary,
+        **address_form(formality),
+    )
+
+
 def own_address(request: Request) -> str:
-    """Returns the address that the client has connected to, without what it says in the header
-    `Host`."""
+    """Returns the address that the client has connected to, whatever the header `Host` says."""
     host, port = request.scope.get("server") or ("localhost", None)
     scheme, root = request.scope["scheme"], request.scope.get("root_path", "")
     named = f"[{host}]" if ":" in host else host
@@ -139,7 +154,7 @@ async def download_file(
 
 
 def stated(warning: str) -> dict[str, str]:
-    """Returns the warning about a translated file as a field of an answer."""
+    """Returns the warning about a translated file as a field."""
     return {"warning": warning} if warning else {}
 
 
@@ -160,8 +175,8 @@ class FetchedOnce(FileResponse):
 
 
 def file_response(file: StoredFile) -> Response:
-    """Returns the response with a translated file. It is an attachment in a sandbox: a translated
-    HTML file must not run as a page of this server."""
+    """Returns a translated file as an attachment in a sandbox: translated HTML must not run as a
+    page of this server."""
     ascii_name = quote(file.name)
     name = (
         f'filename="{file.name}"' if ascii_name == file.name else f"filename*=utf-8''{ascii_name}"

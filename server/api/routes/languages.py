@@ -1,5 +1,4 @@
-"""GET /languages, POST /detect, GET /frontend/settings and POST /suggest of the LibreTranslate
-interface."""
+"""LibreTranslate's GET /languages, POST /detect, GET /frontend/settings and POST /suggest."""
 
 from __future__ import annotations
 
@@ -65,8 +64,8 @@ async def languages(request: Request) -> Response:
 
 
 def models_of(catalog: ModelCatalog, source: str) -> dict[str, Any]:
-    """Returns names and scores of the models for each target language that needs only one, and the
-    targets with forms of address."""
+    """Returns the models of the directions that need only one, their scores, and the targets with
+    forms of address."""
     serving = {target: catalog.direct(source, target) for target in catalog.targets(source)}
     models = {target: model for target, model in serving.items() if model}
     return {

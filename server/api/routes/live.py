@@ -85,7 +85,7 @@ async def live(request: Request, parameters: LiveParameters) -> Response:
     behind the `consumed` characters, without a prefix."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     caller = await enter(request, len(parameters.q), parameters.api_key)
     return json_response(
         live_answer(
@@ -105,7 +105,6 @@ async def live(request: Request, parameters: LiveParameters) -> Response:
 
 
 def live_answer(live: LiveTranslation) -> dict[str, Any]:
-    """Returns the translation as in LiveAnswer."""
     result, target = live.result, live.result.target
     return {
         "model": result.subject.leg.model.name,

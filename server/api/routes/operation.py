@@ -109,8 +109,7 @@ WRONG_ADMIN_KEY = (
 )
 NOT_HERE = (
     "Without an admin key (--admin-key, ATTENTIVE_ADMIN_KEY) this is allowed only from the same "
-    "machine, on a server without API "
-    "keys."
+    "machine, on a server without API keys."
 )
 FOREIGN = "Pages of other websites must not manage this server."
 LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
@@ -226,11 +225,11 @@ async def delete_model(
 
 
 def check_operator(request: Request) -> None:
-    """Raises Forbidden unless the request has the admin key or, on a server without keys, is from
-    this machine, and it is not from a page of another website.
+    """Raises Forbidden unless the request has the admin key or, on a server without keys, comes
+    from this machine, and is not from a page of another website.
 
-    Such a page may send requests to an address of this machine, also under a host name of its own.
-    A proxy on this machine sends those of others.
+    Such a page may reach this machine, also under a host name of its own. A proxy on this machine
+    forwards requests of others.
     """
     services, headers = services_of(request), request.headers
     host, client = headers.get("host", ""), request.scope.get("client")
@@ -258,7 +257,6 @@ def check_operator(request: Request) -> None:
 
 
 def is_operator(request: Request) -> bool:
-    """Returns whether `check_operator` passes."""
     try:
         check_operator(request)
     except Forbidden:

@@ -1,4 +1,4 @@
-"""GET / and the static files of the translator, the explorer and of the API documentation."""
+"""GET / and the static files of the pages and of the API documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from server.web.page import FOLDER, NO_FRAME, PAGE_POLICY, interface_texts, page
 
 router = APIRouter(tags=["operation"])
 SWAGGER = ("fastapi_offline", "static")
-"""Package from PyPI with the files of Swagger UI, and their folder; its code is not used."""
+"""Package with the files of Swagger UI, and their folder; its code is not used."""
 
 
 @router.get(
@@ -57,8 +57,7 @@ async def docs() -> Response:
 
 
 class PageFiles(StaticFiles):
-    """The scripts and styles of the pages, and Swagger UI. Browsers ask each time whether a file
-    has changed."""
+    """Scripts and styles of the pages, and Swagger UI. Browsers revalidate them each time."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         scope["route"] = STATIC  # the name in logs and metrics
@@ -75,10 +74,9 @@ STATIC = Mount(
 
 
 def html_page(request: Request, name: str, *, embedded: bool = False) -> Response:
-    """Returns a page whose address has another answer for other clients, in the first language of
-    the reader that it has or in English, with gzip if the client accepts it, or 304 if the client
-    has the page. One that is `embedded` shows one view, and pages of the origins in
-    `frame_ancestors` may have it in a frame."""
+    """Returns a page in the first language of the reader that it has, else in English, with gzip
+    where accepted, or 304 if the client has it. An `embedded` page shows one view, and pages of
+    `frame_ancestors` may frame it."""
     codes = (code.partition("-")[0].lower() for code in reader_languages(request))
     html = page(name, next((code for code in codes if code in interface_texts()), "en"), embedded)
     headers = {
@@ -96,8 +94,7 @@ def html_page(request: Request, name: str, *, embedded: bool = False) -> Respons
 
 
 def frame_ancestors(request: Request) -> str:
-    """Returns the directive that says which pages may have this one in a frame: none if it could
-    act for the owner of a key."""
+    """Returns the directive for pages that may frame this one: none if it could act with a key."""
     services = services_of(request)
     has_key = "authorization" in request.headers or "api_key" in request.query_params
     origins = services.settings.frame_origins

@@ -61,8 +61,7 @@ class TensorParameters(SubjectParameters):
 class TensorValues(Answer):
     axes: str = Field(
         description="A letter for each axis: r `rows`, k `keys`, D features of a head, d of the "
-        "model, f of the feed-forward "
-        "network, c `candidates`.",
+        "model, f of the feed-forward network, c `candidates`.",
         examples=["rk"],
     )
     shape: list[int]
@@ -104,7 +103,7 @@ async def tensors(request: Request, parameters: Annotated[TensorParameters, Quer
     """Runs the engine once more over the tokens of an earlier translation (`id`), a new one (`q`,
     `source`, `target`), or a given one (also `translation`)."""
     services = services_of(request)
-    limit = deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
     subject = await inspected_sentence(
         parameters, services, caller, storage_of(request, caller), limit
@@ -133,7 +132,6 @@ def _answer(followed: Followed, result: InspectionResult, encodings: str) -> Res
 
 
 def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
-    """Returns the body as in TensorAnswer."""
     subject, maps = result.subject, result.attention.maps
     queries, keys = result.sides(followed.part)
     values = maps.tensors or {}

@@ -46,7 +46,7 @@ WARNINGS: dict[Flag, str] = {
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped "
     "it.",
 }
-"""Meanings of the flags of a sentence, in the order in which they are listed."""
+"""Meanings of the flags of a sentence, in the order of their listing."""
 
 
 @router.post(
@@ -67,7 +67,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag
     )
     check_texts(texts, services.settings, chosen)
-    limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
+    limit = deadline(request, field=parameters.timeout)
     characters = sum(map(len, texts))
     caller = await enter(request, characters, parameters.api_key)
     work = translation_request(
@@ -103,7 +103,6 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
 def response(
     parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]
 ) -> Response:
-    """Returns the response with the whole body."""
     body = answer(parameters, translations, sources=sources)
     return json_response(
         body, headers={"Server-Timing": server_timing(translations), **doubts(translations)}
@@ -111,8 +110,7 @@ def response(
 
 
 def doubts(translations: list[Translation]) -> dict[str, str]:
-    """Returns the header X-Warning with the flags of all sentences, for clients that do not ask for
-    details; nothing without any."""
+    """Returns the header X-Warning with the flags of all sentences; nothing without any."""
     sentences = [
         sentence
         for translation in translations
@@ -169,14 +167,13 @@ def _options(
 
 
 def chosen_beam(parameters: TranslateParameters, settings: Settings) -> int:
-    """Returns the beam width that a request or else the configuration chooses; 0 for that of the
-    model."""
+    """Returns the beam width of the request, else of the settings; 0 for that of the model."""
     return parameters.beam_size or settings.beam_size or 0
 
 
 def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
-    """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the
-    width to the server."""
+    """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 leaves the width
+    to the server."""
     if not (beam_size or rerank) and hypotheses == 1 and on_flag != "retry":
         return 1
     beam = max(beam_size or 1, hypotheses)
@@ -200,7 +197,7 @@ def answer(
 def answer_to_text(
     parameters: TranslateParameters, translation: Translation, sources: Collection[str]
 ) -> dict[str, Any]:
-    """Returns the values for one text. All texts of a request have the same ones."""
+    """Returns the values for one text. All texts of a request have the same fields."""
     values: dict[str, Any] = {"translatedText": translation.text, "id": translation.id}
     if translation.detected is not None:
         values["detectedLanguage"] = described(translation.detected)
@@ -212,7 +209,7 @@ def answer_to_text(
 
 
 def described(detected: DetectedLanguage) -> dict[str, Any]:
-    """Returns a detected language as in the schema, with alternatives only if it is unsure."""
+    """Returns a detected language, with alternatives only if it is unsure."""
     plain = {"language": detected.language, "confidence": detected.confidence}
     return plain | (
         {"alternatives": list(map(described, detected.alternatives))}
@@ -222,7 +219,7 @@ def described(detected: DetectedLanguage) -> dict[str, Any]:
 
 
 def details(translation: Translation, sources: Collection[str]) -> dict[str, Any]:
-    """Returns route, sentences and timings as in TranslationDetails."""
+    """Returns the fields of TranslationDetails."""
     pivoted = len(translation.legs) > 1
     return {
         "route": [
@@ -251,8 +248,7 @@ def details(translation: Translation, sources: Collection[str]) -> dict[str, Any
 
 
 def unserved(detected: DetectedLanguage | None, sources: Collection[str]) -> list[str]:
-    """Returns the warning about a text that was copied because it is in none of the languages
-    `sources`."""
+    """Returns the warning about a text that was copied because its language is not in `sources`."""
     if detected is None or not detected.confidence or detected.language in sources:
         return []
     name = (
@@ -264,7 +260,6 @@ def unserved(detected: DetectedLanguage | None, sources: Collection[str]) -> lis
 
 
 def flags(sentence: Sentence) -> list[Flag]:
-    """Returns the flags of a sentence in the order of `WARNINGS`."""
     return [flag for flag in WARNINGS if flag in sentence.flags] if sentence.flags else []
 
 
@@ -290,7 +285,7 @@ def sentence_details(sentence: Sentence) -> dict[str, Any]:
 
 
 def server_timing(translations: list[Translation]) -> str:
-    """Returns the header Server-Timing: the longest time of any text in each part, in
+    """Returns the header Server-Timing: the longest time of a text in each part, in
     milliseconds."""
     queue, encode, decode, cached = 0.0, 0.0, 0.0, True
     for translation in translations:

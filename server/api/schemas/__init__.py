@@ -1,2 +1,1 @@
-"""Pydantic models of the parameters and the answers of every route. They are also the source of
-`/openapi.json`."""
+"""Pydantic models of parameters and answers, the source of `/openapi.json`."""

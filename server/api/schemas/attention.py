@@ -26,8 +26,7 @@ Numbers = Literal["lists", "float32", "uint16"]
 Candidate = tuple[str, float]
 Weights = list[list[list[list[float | None]]]] | str
 LanguageCode = Annotated[StrictStr | None, Field(max_length=32)]
-"""An empty code is an unsupported language, where `OptionalCode` takes it for a parameter that is
-not given."""
+"""A code, of which an empty one is an unsupported language; `OptionalCode` takes it as absent."""
 
 
 class SubjectParameters(Parameters):
@@ -59,15 +58,13 @@ class SubjectParameters(Parameters):
     hypothesis: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="A hypothesis of the beam search, counted from 0, best first. The sentence is "
-        "decoded again with "
-        "`beam_size`.",
+        "decoded again with `beam_size`.",
     )
     prefix: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
         default=[],
         max_length=1024,
         description="Pieces that the translation begins with; the sentence is decoded again from "
-        "there. Repeat the "
-        "parameter for several pieces.",
+        "there. Repeat the parameter for several pieces.",
     )
     api_key: Key = None
 
@@ -79,8 +76,7 @@ class AttentionParameters(ViewOptions, SubjectParameters):
     numbers: Numbers = Field(
         default="lists",
         description="Weights in JSON: `lists` with five decimals, or base64 of little-endian "
-        "`float32` or of `uint16` "
-        "(65535 times the weight).",
+        "`float32` or of `uint16` (65535 times the weight).",
     )
     vectors: Annotated[
         Heads | None,
@@ -94,16 +90,14 @@ class AttentionParameters(ViewOptions, SubjectParameters):
     alignment: Literal["combined", "attention"] | None = Field(
         default=None,
         description="Method of word alignment. `attention` uses what source words contribute to "
-        "cross-attention. `combined` also "
-        "uses the model's probabilities in both directions, which is more exact and takes some "
-        "milliseconds. The default "
-        "is `combined` for a report without masked heads, otherwise `attention`.",
+        "cross-attention. `combined` also uses the model's probabilities in both directions, which "
+        "is more exact and takes some milliseconds. The default is `combined` for a report without "
+        "masked heads, otherwise `attention`.",
     )
     format: Format | None = Field(
         default=None,
         description="`json`, `npz`, a picture (`svg`, `png`, `pdf`), or `html`, a report in one "
-        "file. Without it, the "
-        "`Accept` header decides; a browser gets the explorer.",
+        "file. Without it, the `Accept` header decides; a browser gets the explorer.",
     )
 
 
@@ -171,10 +165,8 @@ class AttentionAnswer(SubjectAnswer):
 
     exact: bool = Field(
         description="Whether `target.scores` are those of the decode that wrote the translation, "
-        "to the bit. False for a given "
-        "translation, for other masked heads, for records of older versions, and where the server "
-        "computes otherwise than "
-        "when it translated."
+        "to the bit. False for a given translation, for other masked heads, for records of older "
+        "versions, and where the server computes otherwise than when it translated."
     )
     level: Literal["piece", "word"]
     source: SourceAnswer
@@ -199,14 +191,12 @@ class AttentionAnswer(SubjectAnswer):
     absent: dict[str, str] | None = Field(
         default=None,
         description="Kinds of maps that the model does not have, each with the reason: a decoder "
-        "with a recurrence (Firefox) "
-        "has no self-attention.",
+        "with a recurrence (Firefox) has no self-attention.",
     )
     forget_gates: list[list[float]] | None = Field(
         default=None,
         description="Only for a decoder with a recurrence: the share of its state that each layer "
-        "keeps when it reads each of "
-        "the pieces of `decoder_input`, averaged over the features.",
+        "keeps when it reads each of the pieces of `decoder_input`, averaged over the features.",
     )
     figures: dict[str, list[list[HeadFigures]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."

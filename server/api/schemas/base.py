@@ -17,7 +17,7 @@ HEAD_MASK_LIMIT = 4096
 """Longest value of `masked_heads`, in characters."""
 HEAD = re.compile(r"(cross|encoder|decoder)\.([0-9]{1,3})\.([0-9]{1,3})")
 Heads = tuple[tuple[str, int, int], ...]
-"""Kind, layer and head of each."""
+"""Kind, layer and head of each head."""
 
 
 def lower_case(value: Any) -> Any:
@@ -26,8 +26,7 @@ def lower_case(value: Any) -> Any:
 
 
 def none_if_blank(value: Any) -> Any:
-    """Returns None for text of blanks only; other values unchanged. Forms send empty fields for
-    absent ones."""
+    """Returns None for blank text, which forms send for absent fields; other values unchanged."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -37,8 +36,8 @@ def list_of_one(value: Any) -> Any:
 
 
 def json_pairs(value: Any) -> Any:
-    """Returns pairs of texts, written as an object or as lists of two, as objects with `source` and
-    `target`; JSON in a form is read. Raises ValueError."""
+    """Returns pairs of texts (an object, lists of two, or JSON of these) as objects with `source`
+    and `target`. Raises ValueError."""
     # of a multipart form
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         [value] = value
@@ -63,8 +62,8 @@ def json_pairs(value: Any) -> Any:
 
 
 def read_heads(text: Any, name: str = "masked_heads") -> Heads:
-    """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without
-    repetition. Raises InvalidRequest with the name of the parameter."""
+    """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and distinct.
+    Raises InvalidRequest with the name of the parameter."""
     if isinstance(text, list):
         text = ",".join(map(str, text))
     form = InvalidRequest(f"{name} must look like cross.0.1,encoder.2.3 (kind.layer.head from 0).")
@@ -157,7 +156,7 @@ SYMBOLS = {"more": FORMAL, "prefer_more": FORMAL, "less": INFORMAL, "prefer_less
 
 
 def address_form(formality: str | None, strict: bool = False) -> dict[str, Any]:
-    """Returns the fields of a TranslationRequest for the parameter. With `strict` every form of
-    address that the model does not know is an error."""
+    """Returns the fields of a TranslationRequest for `formality`. With `strict` a form of address
+    that the model does not know is an error."""
     required = strict or formality in ("more", "less")
     return {"formality": SYMBOLS.get(formality or ""), "formality_required": required}

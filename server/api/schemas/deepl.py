@@ -116,8 +116,7 @@ class DeeplParameters(TranslationParameters):
     ] = Field(
         default=None,
         description="The first two rerank the translations with the reverse direction, where the "
-        "model has it; null leaves "
-        "it to the server.",
+        "model has it; null leaves it to the server.",
     )
     context: OptionalText = Field(
         default=None,

@@ -1,5 +1,4 @@
-"""Parameters and answers of glossaries: DeepL's routes under /v2 and /v3, and the parameter of
-translations."""
+"""Parameters of glossaries: DeepL's routes under /v2 and /v3, and `glossary` of translations."""
 
 from __future__ import annotations
 

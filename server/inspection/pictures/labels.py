@@ -18,12 +18,11 @@ SMALL = 10.0
 LABEL_LIMIT = 32
 _TITLE_LINES = 4
 _SMALLEST = 6.5
-"""Least distance of two labels. Labels between are left out."""
+"""Least distance of two labels; those between are left out."""
 
 
 def printable(text: str, limit: int = LABEL_LIMIT) -> str:
-    """Returns a text without control characters, shortened in the middle to about `limit`
-    characters."""
+    """Returns a text without control characters, shortened in the middle to about `limit`."""
     shown = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
     return (
         shown
@@ -33,7 +32,7 @@ def printable(text: str, limit: int = LABEL_LIMIT) -> str:
 
 
 def fitted(text: str, room: float, size: float, least: float) -> tuple[str, float]:
-    """Returns a text and the font size at which it fits into the room. At the least size it is
+    """Returns a text and the font size at which it fits into the room. At the `least` size it is
     shortened."""
     size = max(least, min(size, size * room / max(1.0, width(text, size))))
     limit = len(text)
@@ -43,8 +42,7 @@ def fitted(text: str, room: float, size: float, least: float) -> tuple[str, floa
 
 
 def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
-    """Writes a title at the top, broken into lines of the drawing's width, and returns its lower
-    edge."""
+    """Writes a title at the top, in lines of the drawing's width, and returns its lower edge."""
     y = MARGIN
     room = drawing.width - 2 * MARGIN
     for number, line in enumerate(lines):
@@ -59,8 +57,8 @@ def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
 
 
 def wrapped(text: str, size: float, room: float) -> list[str]:
-    """Breaks a text into lines, at spaces where there are any. The last line that fits ends with an
-    ellipsis if the text is longer than the lines of a title."""
+    """Breaks a text into at most `_TITLE_LINES` lines, at spaces where there are any. An ellipsis
+    stands for the rest."""
     lines = [""]
     for word in text.replace("\n", " ").split(" "):
         longer = f"{lines[-1]} {word}".strip()
@@ -82,13 +80,12 @@ def wrapped(text: str, size: float, room: float) -> list[str]:
 
 
 def shown_labels(labels: Sequence[str], pitch: float, limit: int = LABEL_LIMIT) -> dict[int, str]:
-    """Returns the labels that have room at this distance from each other, by their number."""
+    """Returns the labels that have room at this distance (`pitch`), by their number."""
     step = max(1, math.ceil(_SMALLEST / pitch))
     return {number: printable(labels[number], limit) for number in range(0, len(labels), step)}
 
 
 def label_size(pitch: float, largest: float = 12.0) -> float:
-    """Returns the font size of labels at this distance from each other."""
     return max(_SMALLEST - 0.5, min(largest, pitch * 0.72))
 
 
@@ -103,8 +100,7 @@ def add_labels(
     above: bool,
     anchor: str = "end",
 ) -> None:
-    """Names the rows of a map whose first row begins at (x, y), or (`above`) its columns, as
-    rotated text."""
+    """Names the rows of a map that begins at (x, y), or (`above`) its columns, as rotated text."""
     for number, label in labels.items():
         place = (number + 0.5) * pitch + 0.35 * size
         where = (x + place, y) if above else (x, y + place)
@@ -114,13 +110,11 @@ def add_labels(
 
 
 def widest(labels: dict[int, str], size: float) -> float:
-    """Returns the width of the widest label."""
     return max((width(label, size) for label in labels.values()), default=0.0)
 
 
 def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> float:
-    """Draws the scale of the weights, linear in the weight, with its numbers, and returns the lower
-    edge of the drawing."""
+    """Draws the linear scale of the weights and returns the lower edge of the drawing."""
     theme = drawing.theme
     drawing.heat_map(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None])
     drawing.box(x, y, length, 9, stroke=theme.line)

@@ -28,7 +28,7 @@ LINES_LIMIT = 600
 """The faintest lines beyond this number are left out."""
 _LARGEST_ROW, _SMALLEST_ROW, _SIDE = 22.0, 6.0, 1600.0
 _FAINT = 0.03
-"""Weight below which there is no line."""
+"""Least weight of a line."""
 _THICKEST = 9.0
 _GAP = 260.0
 
@@ -41,7 +41,7 @@ def draw_lines(
     theme: Theme,
     title: Sequence[str],
 ) -> Drawing:
-    """Returns a picture of `weights` (heads, left, right) with the words of two `sides` below their
+    """Returns a picture of `weights` (heads, left, right): the words of two `sides` below their
     `captions`, and a line for each weight in the colour of its head. Thickness and opacity show the
     weight; the lines of several heads, which have `names`, lie side by side."""
     rows = max(map(len, sides))
@@ -103,8 +103,7 @@ def _add_curves(
 
 
 def _nth_largest(weights: NDArray[np.float32], count: int) -> float:
-    """Returns the weight of which `count` are at least as large, or 0 if there are fewer
-    weights."""
+    """Returns the weight of rank `count`, or 0 if there are fewer weights."""
     return 0.0 if weights.size <= count else float(np.partition(weights, -count, axis=None)[-count])
 
 
@@ -125,21 +124,19 @@ class Line:
     joined: frozenset[int] = frozenset()
 
     def length(self, size: float) -> float:
-        """Returns the width of the line."""
         return sum(
             width(printable(word), size) + self.gap(number, size)
             for number, word in enumerate(self.words)
         )
 
     def gap(self, number: int, size: float) -> float:
-        """Returns the space before a word."""
         return 0.0 if number == 0 else size * (_JOINED if number in self.joined else _SPACE)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedSentences:
-    """A sentence and its translation with links (source word, target word, weight 0 to 1). `chosen`
-    is the target word whose links stand out."""
+    """A sentence, its translation, and links (source word, target word, weight 0 to 1). The links
+    of the target word `chosen` stand out."""
 
     source: Line
     target: Line
@@ -155,8 +152,8 @@ def fits_on_lines(pair: LinkedSentences) -> bool:
 def draw_alignment(
     pair: LinkedSentences, theme: Theme, title: Sequence[str], caption: str
 ) -> Drawing:
-    """Returns a picture of the source above its translation, linked by ribbons. The sentences must
-    fit on a line."""
+    """Returns a picture of the source above its translation, linked by ribbons. Each must fit on a
+    line."""
     length = max(pair.source.length(_SIZE), pair.target.length(_SIZE))
     total = max(320.0, length + 2 * MARGIN, width(caption, SMALL) + 2 * MARGIN)
     drawing = Drawing(total, 0, theme)
@@ -170,8 +167,8 @@ def draw_alignment(
 def draw_card(
     pair: LinkedSentences, theme: Theme, languages: str, notes: Sequence[str], title: str | None
 ) -> Drawing:
-    """Returns the card: the two sentences with ribbons, the languages or a title, and notes at the
-    bottom. Words at the end of a long sentence are left out."""
+    """Returns the card: two sentences with ribbons, the languages or a title, notes at the bottom.
+    Words at the end of a long sentence are left out."""
     drawing = Drawing(*CARD, theme)
     room = CARD[0] - 120
     size = max(
@@ -220,7 +217,6 @@ def _add_pair(
 
 
 def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentences:
-    """Returns the words that fit, with an ellipsis for the rest."""
 
     def fitting(line: Line) -> Line:
         shown, count = line, len(line.words)
@@ -239,8 +235,7 @@ def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentenc
 
 
 def _centres(line: Line, size: float, middle: float) -> list[float]:
-    """Returns the centre of each word on a centred line. A sentence of a script that is written
-    from right to left begins at the right."""
+    """Returns the centre of each word on a centred line, which may run from right to left."""
     at = -line.length(size) / 2
     places = []
     for number, word in enumerate(line.words):

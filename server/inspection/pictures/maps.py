@@ -1,5 +1,4 @@
-"""Heat maps: one map, or a grid of layers and heads. Rows are queries, columns are keys, colour is
-the weight."""
+"""Heat maps: one map, or a grid of layers and heads. Rows are queries, columns are keys."""
 
 from __future__ import annotations
 
@@ -64,9 +63,8 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
 def draw_grid(
     views: Sequence[MapView], theme: Theme, title: Sequence[str], caption: str
 ) -> Drawing:
-    """Returns a picture of several maps: layers downwards and heads to the right, one block for
-    each kind. Queries are named at the left of each row of maps, keys above each block, because all
-    maps of a block have the same."""
+    """Returns a picture of several maps: layers downwards, heads to the right, a block for each
+    kind. Queries are named beside each row of maps, keys above each block."""
     columns = max(len(view.heads) for view in views)
     names = [
         [shown_labels(side, _GRID_MAP / len(side), 14) for side in (view.queries, view.keys)]
@@ -115,7 +113,6 @@ def _add_row(
     left: float,
     y: float,
 ) -> None:
-    """Adds the maps of one layer."""
     theme, top = drawing.theme, y + _GRID_NAME
     add_labels(drawing, rows, left - 4, top, _GRID_MAP / len(view.queries), size, above=False)
     for number, head in enumerate(view.heads):

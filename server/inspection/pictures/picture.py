@@ -1,5 +1,4 @@
-"""Pictures of an inspected sentence: its maps, lines of heads, the word alignment, or the card for
-sharing."""
+"""Pictures of an inspected sentence: maps, lines of heads, the word alignment, or the card."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ PIXELS_LIMIT = 24_000_000
 """Limit on the pixels of a PNG."""
 DPI, CARD_DPI = 144, 96
 _USUAL_PIXELS = 3_000_000
-"""Pixels of a PNG beyond which the resolution is lowered if the request does not set it."""
+"""Pixels of a PNG beyond which the resolution is lowered, unless the request sets it."""
 _LEAST_DPI = 72
 _CSS_DPI = 96
 _PAGE = b"""
@@ -54,8 +53,8 @@ _PNG_HEAD = 33
 
 
 def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> bytes:
-    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some
-    hundred milliseconds: call it in a thread."""
+    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Blocks for up to some
+    hundred milliseconds."""
     width = float(options.width or drawing.width)
     if format == "svg":
         return write_svg(drawing, width)
@@ -66,8 +65,7 @@ def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> byte
     if (pixels := area * (dpi / _CSS_DPI) ** 2) > PIXELS_LIMIT:
         raise InvalidRequest(
             f"The picture would have {pixels / 1e6:.0f} million pixels, over the limit of "
-            f"{PIXELS_LIMIT // 1_000_000} "
-            "million; lower width or dpi, or choose svg or pdf."
+            f"{PIXELS_LIMIT // 1_000_000} million; lower width or dpi, or choose svg or pdf."
         )
     png = _converted(write_svg(drawing, width), "png", dpi)
     per_meter = round(dpi / 0.0254)
@@ -118,7 +116,7 @@ def picture(
     masked_heads: tuple[Head, ...] = (),
 ) -> bytes:
     """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no
-    picture shows. Takes up to some hundred milliseconds: call it in a thread."""
+    picture shows. Blocks for up to some hundred milliseconds."""
     result = _without_heads(result, masked_heads)
     without = [f"without {_named(masked_heads)}"] if masked_heads else []
     if options.view in ("alignment", "card"):
@@ -136,8 +134,7 @@ def picture(
 
 
 def _without_heads(result: InspectionResult, heads: Sequence[Head]) -> InspectionResult:
-    """Returns the result with empty maps for heads that are switched off: nothing of their weights
-    is used."""
+    """Returns the result with zeros for heads that are off: their weights are not used."""
     if not heads:
         return result
     maps = result.attention.maps
@@ -150,15 +147,13 @@ def _without_heads(result: InspectionResult, heads: Sequence[Head]) -> Inspectio
 
 
 def title_lines(result: InspectionResult, options: ViewOptions) -> tuple[str, ...]:
-    """Returns the lines of the title."""
     if options.title is None:
         return tuple(line for line in (result.source.text, result.target.text) if line)
     return (options.title,) if options.title.strip() else ()
 
 
 def without_special(view: MapView, result: InspectionResult, level: str) -> MapView:
-    """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if
-    nothing is left."""
+    """Returns the maps without special tokens. Raises InvalidRequest if nothing is left."""
     kept = []
     for side in result.sides(view.kind):
         places = [
@@ -183,8 +178,8 @@ def without_special(view: MapView, result: InspectionResult, level: str) -> MapV
 def draw(
     maps: Sequence[MapView], options: ViewOptions, title: Sequence[str], caption: str
 ) -> Drawing:
-    """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises
-    InvalidRequest for maps that the view cannot show."""
+    """Returns heat maps or lines. `caption` stands beside the scale. Raises InvalidRequest for maps
+    that the view cannot show."""
     count = sum(len(view.layers) * len(view.heads) for view in maps)
     if count > MAPS_LIMIT:
         raise InvalidRequest(
@@ -229,8 +224,8 @@ def draw(
 
 
 def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
-    """Returns the number of the row that `query` names by number or text. Raises InvalidRequest if
-    there is none."""
+    """Returns the row that `query` names by number or text. Raises InvalidRequest if there is
+    none."""
     if query is None:
         return None
     if isinstance(query, int):
@@ -247,8 +242,7 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
 
 
 def _linked(result: InspectionResult, options: ViewOptions, without: Sequence[str]) -> Drawing:
-    """Returns the alignment or the card. The links are the word alignment, or the weights of one
-    map of cross-attention if layer and head are given. `without` names the heads that are off."""
+    """Returns the alignment or the card. `without` names the heads that are off."""
     theme = THEMES[options.theme]
     pair, source_of_links = _pair(result, options)
     if options.view == "card":
@@ -271,7 +265,8 @@ def _linked(result: InspectionResult, options: ViewOptions, without: Sequence[st
 
 
 def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentences, str]:
-    """Returns the words without special tokens, their links, and what the links are."""
+    """Returns the words without special tokens, their links (the word alignment, or one map of
+    cross-attention if layer and head are given), and the name of the links."""
     if options.layer == "all" and options.head == "all":
         aligned = align_words(result)
         links, source_of_links = aligned.links, f"word alignment ({aligned.method})"

@@ -24,8 +24,8 @@ GAMMA = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours `#rrggbb`. `heat` are the colours of the weights 0, about 0.3 and 1; `hues` tell
-    heads apart."""
+    """Colours `#rrggbb`. `heat` are those of the weights 0, about 0.3 and 1; `hues` tell heads
+    apart."""
 
     background: str
     ink: str
@@ -37,7 +37,7 @@ class Theme:
 
 
 def theme(colors: str, heat: str, hues: str) -> Theme:
-    """Returns a theme of colours that are separated by spaces."""
+    """Returns a theme of colours separated by spaces."""
     background, ink, soft, line, accent = colors.split()
     return Theme(background, ink, soft, line, accent, tuple(heat.split()), tuple(hues.split()))
 
@@ -64,7 +64,7 @@ THEMES: dict[ThemeName, Theme] = {
 
 @cache
 def ramp(theme: Theme) -> NDArray[np.uint8]:
-    """Returns the colour scale (256, 3): red, green and blue from weight 0 to weight 1."""
+    """Returns the colour scale (256, 3) from weight 0 to weight 1, as RGB."""
     stops = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in theme.heat])
     places = np.linspace(0, 2, 256)
     return (
@@ -75,8 +75,7 @@ def ramp(theme: Theme) -> NDArray[np.uint8]:
 
 
 def levels(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Returns the place of each weight on the colour scale, 0 to 255. Weights that are not finite
-    are shown as 0."""
+    """Returns the place of each weight on the colour scale, 0 to 255; 0 for what is not finite."""
     share = np.clip(np.nan_to_num(weights, nan=0.0), 0, 1)
     return np.asarray(np.rint(255 * share**GAMMA), dtype=np.uint8)
 
@@ -85,8 +84,7 @@ _JOINED = 0.75
 """Width of a joined Arabic letter relative to the same letter alone, on average."""
 _ZERO_WIDTH = ("Mn", "Me", "Cf")
 _OTHER_FONT = 0.6
-"""Assumed width of a character that the font does not have, in font sizes. Chinese, Japanese and
-Korean ones have 1."""
+"""Assumed width of a character outside the font, in font sizes; wide ones have 1."""
 
 
 def width(text: str, size: float) -> float:
@@ -95,8 +93,7 @@ def width(text: str, size: float) -> float:
 
 
 def right_to_left(text: str) -> bool:
-    """Returns whether the first letter of a text is of a script that is written from right to
-    left."""
+    """Returns whether the first letter is of a script written from right to left."""
     return next(
         (kind != "L" for kind in map(unicodedata.bidirectional, text) if kind in ("L", "R", "AL")),
         False,
@@ -116,7 +113,6 @@ def _advance(character: str) -> float:
 
 
 def font_folder() -> Path:
-    """Returns the folder of the font."""
     return Path(str(files("ziafont"))) / "fonts"
 
 
@@ -129,24 +125,22 @@ def _font() -> Any:
 
 FAMILIES = "DejaVu Sans, Noto Sans, Noto Sans CJK SC, WenQuanYi Micro Hei, FreeSans, sans-serif"
 _VECTOR_CELLS = 40_000
-"""Cells above weight 0 in a drawing up to which its heat maps are rectangles; above, they are
-images."""
+"""Most cells above weight 0 for which heat maps are rectangles; beyond, they are images."""
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3
-"""Colour type of a PNG whose pixels are numbers of colours in a palette."""
+"""Colour type of a PNG with a palette."""
 Point = tuple[float, float]
 Points = tuple[Point, Point, Point, Point]
 
 
 HeatMap = tuple[float, float, float, float, NDArray[np.uint8]]
-"""Its place (x, y, width, height), and the `levels` (rows, columns) of its cells on the colour
-scale of the theme."""
+"""Place (x, y, width, height) and `levels` (rows, columns)."""
 
 
 @dataclass(slots=True)
 class Drawing:
-    """An SVG with shapes in pixels, y downwards, in the order in which they are painted on the
-    background of the theme. The height may be set after the shapes."""
+    """An SVG with shapes in pixels, y downwards, in the order of painting. The height may be set
+    after the shapes."""
 
     width: float
     height: float
@@ -229,8 +223,7 @@ def write_svg(drawing: Drawing, width: float) -> bytes:
 
 
 def _heat_map(heat_map: HeatMap, colors: NDArray[np.uint8], vector: bool) -> str:
-    """Writes an image, or one path per colour, in which neighbours of one colour in a row are one
-    rectangle."""
+    """Writes an image, or one path per colour, in which equal neighbours are one rectangle."""
     x, y, width, height, cells = heat_map
     rows, columns = cells.shape
     place = f"translate({_n(x)} {_n(y)}) scale({width / columns:.6g} {height / rows:.6g})"
@@ -272,7 +265,6 @@ def _png(levels: NDArray[np.uint8], colors: NDArray[np.uint8]) -> bytes:
 
 
 def png_chunk(kind: bytes, data: bytes) -> bytes:
-    """Returns a part of a PNG file."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
