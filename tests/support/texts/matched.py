@@ -1,10 +1,32 @@
-"""The codes of a plain text as matches."""
+"""Spans of a text as marks in it, ⟦ and ⟧, and the codes of a plain text as matches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from server.text.spans import Span
 from server.text.syntax.match import Match, Role
 from server.text.syntax.plain import codes
 from server.text.tagged import Code
+
+
+def unmarked(row: str) -> str:
+    return row.replace("⟦", "").replace("⟧", "")
+
+
+def marked(text: str, spans: Iterable[Span]) -> str:
+    """Returns a text with marks around sorted spans."""
+    parts, done = "", 0
+    for start, end in spans:
+        parts += f"{text[done:start]}⟦{text[start:end]}⟧"
+        done = end
+    return parts + text[done:]
+
+
+def marked_codes(row: str) -> str:
+    """Returns a row with marks around its codes."""
+    text = unmarked(row)
+    return marked(text, [code[:2] for code in codes(text)])
 
 
 def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
