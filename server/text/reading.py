@@ -189,9 +189,6 @@ def masked(
         return Reading(text, capitals)
     if len(text) != len(sentence.text):
         text = sentence.text.translate(LINE_ENDS)
-    if not apart and not any(code.role == "ph" or code.start < code.end for code in sentence.codes):
-        points = tuple([code[:2] for code in sentence.codes])
-        return Reading(text, capitals, (), points)
     parts: list[str] = []
     places: list[Span] = []
     stand_ins: list[StandIn] = []

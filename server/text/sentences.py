@@ -10,12 +10,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from model.tokenizer import Tokenizer
-from server.text.glossary import TermIndex, TermMatch
+from server.text.glossary import TermIndex, TermMatch, form, is_start
 from server.text.languages import primary_subtag
 from server.text.segmentation import BREAKS, Split, split_long_sentence, split_sentences
 from server.text.spans import Span, blanked, span_around
 from server.text.tagged import Code, Tagged
-from server.text.terms import form, is_start
 
 _ONE_GENDER = {
     "de": re.compile(

@@ -13,13 +13,13 @@ from itertools import cycle
 from server.engine.client.batch import gather_or_cancel
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
+from server.text.glossary import Edit, case_edits, form, is_start
 from server.text.languages import primary_subtag
 from server.text.numbers import HALVES, Number, numbers, with_endings, with_formats
 from server.text.projection import Link
 from server.text.reading import APOSTROPHE, CONJUNCTIONS, SYMBOL, Reading, masked, stand_ins_of
 from server.text.spans import WORD
 from server.text.tagged import Code, Tagged
-from server.text.terms import Edit, case_edits, form, is_start
 from server.text.translation_checks import ordinary_words
 from server.translation import terms
 from server.translation.candidates import decoded

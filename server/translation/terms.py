@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from server.text.glossary import TermMatch
-from server.text.projection import SpanProjection
-from server.text.sentences import with_codes
-from server.text.spans import NO_SPACES, OffsetMap, edited
-from server.text.tagged import Code
-from server.text.terms import (
+from server.text.glossary import (
+    TermMatch,
     case_edits,
     form,
     is_damaged,
@@ -22,6 +18,10 @@ from server.text.terms import (
     lacking,
     without_article,
 )
+from server.text.projection import SpanProjection
+from server.text.sentences import with_codes
+from server.text.spans import NO_SPACES, OffsetMap, edited
+from server.text.tagged import Code
 from server.translation.candidates import decoded
 from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import Segment, encoded

@@ -7,9 +7,11 @@ import unicodedata
 
 import pytest
 
-from server.text.glossary import Entry, TermIndex, dictionary_forms
-from server.text.terms import (
+from server.text.glossary import (
+    Entry,
+    TermIndex,
     case_edits,
+    dictionary_forms,
     form,
     inflected_place,
     is_damaged,
