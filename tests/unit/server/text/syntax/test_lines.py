@@ -167,34 +167,6 @@ def test_fields_of_a_table_stay_fields(sign: str) -> None:
         assert plain.scan(Tagged(source)).write() == source
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "PLEASE SELECT A SEAT FROM THE LIST AND UPDATE YOUR DATA.",
-        "You can SELECT one FROM the list.",
-        "INSERT COIN (25 CENTS) INTO SLOT; PRESS START",
-        "DELETE ALL FILES FROM TABLE 5",
-        "Please UPDATE the SET of tools.",
-        "UPDATE software",
-        "[tom]: note: this and that",
-        "Comment: this is red, and that is blue.",
-        "At 10:30 --> we left",
-        "f = m a",
-        'He said "yes", and she said "no".',
-        "error: the house is open",
-        "Note: This is red.",
-        "Yes,I do\nNo,he does not",
-        "They are red,\nthey are blue,\nthey are sweet,\nand so are we.",
-        "It cost 1,000 euros\nand 2,000 euros\nand 3,000 euros",
-        "At HH:MM:SS we leave",
-        "-X turns it on",
-        "speed = distance / time",
-    ],
-)
-def test_prose_has_no_such_lines(text: str) -> None:
-    assert plain.scan(Tagged(text)).codes == ()
-
-
 def test_words_in_commands_and_quotes_are_text() -> None:
     chance = random.Random(SEED)
     commands = (

@@ -63,16 +63,10 @@ def test_the_arms_of_generated_messages_are_found(
         ("{n, plural, one {a} b}", None),
         ("{n, plural}", None),
         ("{n, choice, one {a}}", None),
-    ],
-)
-def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
-    parsed = parse(text)
-    assert (parsed and [text[start:end] for start, end in parsed.flows]) == arms
-
-
-@pytest.mark.parametrize(
-    ("text", "arms"),
-    [
+        (
+            "{n, plural, offset:1 =0 {none} one {# {a} file} other {# files}}",
+            ["none", "# {a} file", "# files"],
+        ),
         ("{ $n -> [one] a *[other] { $n } b }", [" a ", " { $n } b "]),
         ("{ $n ->\n [one] a [x] b\n *[other] c\n}", [" a [x] b\n", " c\n"]),
         (
@@ -90,7 +84,7 @@ def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
         ("{ 1 + $n -> [one] a }", None),
     ],
 )
-def test_select_expressions_of_fluent(text: str, arms: list[str] | None) -> None:
+def test_arms_of_icu_and_fluent(text: str, arms: list[str] | None) -> None:
     parsed = parse(text)
     assert (parsed and [text[start:end] for start, end in parsed.flows]) == arms
     assert parsed is None or parsed.end == len(text)
