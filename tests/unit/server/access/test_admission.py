@@ -22,6 +22,15 @@ class Clock:
         return self.now
 
 
+def fill(admission: Admission, **options: object) -> list[Permit]:
+    """Admits requests of one unit until there is no room."""
+    permits: list[Permit] = []
+    with suppress(Overloaded):
+        while True:
+            permits.append(admission.admit(1, **options))
+    return permits
+
+
 def retry_after(admission: Admission) -> int:
     """Returns the Retry-After of a request that is 39 units over the limit."""
     with admission.admit(100), pytest.raises(Overloaded) as caught, admission.admit(39):
@@ -224,46 +233,29 @@ def test_the_deadline_of_a_short_request_ignores_documents():
 @pytest.mark.parametrize("kind", ["short", "document"])
 def test_one_caller_leaves_room_for_others(kind):
     admission = Admission(Backlog(1_000))
-    with ExitStack() as stack:
-        for caller in ("a", "b", "c", "d"):
-            with suppress(Overloaded):
-                while True:
-                    stack.enter_context(admission.admit(1, caller=caller, kind=kind))
-        held = admission.accepted
-        stack.enter_context(admission.admit(1, caller="e", kind=kind))
+    permits = [permit for caller in "abcd" for permit in fill(admission, caller=caller, kind=kind)]
+    held = admission.accepted
+    for permit in [*permits, admission.admit(1, caller="e", kind=kind)]:
+        permit.release()
     room = 750 if kind == "document" else 1_000
     assert 0.98 * room < held < room
     assert admission.accepted == 0
 
 
 def test_a_lone_caller_may_hold_three_quarters_and_a_weight_multiplies_its_share():
-    def held(weight: float) -> float:
-        admission = Admission(Backlog(1_000))
-        with suppress(Overloaded):
-            while True:
-                admission.admit(1, caller="a", weight=weight)
-        return admission.accepted
-
-    assert (held(1.0), held(3.0)) == (750, 900)
+    for weight, held in ((1.0, 750), (3.0, 900)):
+        assert len(fill(Admission(Backlog(1_000)), caller="a", weight=weight)) == held
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(1.0, (300, 300)), (2.0, (210, 420))])
 def test_shares_are_in_the_ratio_of_the_weights_in_the_end(weight, shares):
     admission = Admission(Backlog(700))
-    weights = {"first": 1.0, "second": weight}
-    held: dict[str, deque[Permit]] = {"first": deque(), "second": deque()}
-
-    def fill(caller: str) -> None:
-        with suppress(Overloaded):
-            while True:
-                held[caller].append(admission.admit(1, caller=caller, weight=weights[caller]))
-
-    fill("first")
+    first, second = fill(admission, caller="first"), list[Permit]()
     for _ in range(1_000):  # the one that was first finishes its work and comes back each time
-        fill("second")
-        held["first"].popleft().release(succeeded=True)
-        fill("first")
-    assert (len(held["first"]), len(held["second"])) == shares
+        second += fill(admission, caller="second", weight=weight)
+        first.pop(0).release(succeeded=True)
+        first += fill(admission, caller="first")
+    assert (len(first), len(second)) == shares
 
 
 def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
@@ -326,18 +318,13 @@ def test_documents_are_counted_in_bytes_and_share_their_room():
 @pytest.mark.parametrize("kind", ["short", "document"])
 def test_looks_and_translations_leave_each_other_their_room(kind):
     admission = Admission(Backlog(1_000, 500))
-    with ExitStack() as stack:
-        for filled in (kind, "look"):
-            with suppress(Overloaded):
-                while True:
-                    stack.enter_context(admission.admit(1, kind=filled))
-        assert admission.queues["look"].units == 500
-        assert admission.accepted == (1_000 if kind == "short" else 750)
-        assert admission.requests == admission.accepted, "looks are no translations"
-    with suppress(Overloaded):
-        while True:
-            admission.admit(1, kind="look", caller="a")
-    assert admission.queues["look"].units == 250, "a lone caller fills half"
+    permits = fill(admission, kind=kind) + fill(admission, kind="look")
+    assert admission.queues["look"].units == 500
+    assert admission.accepted == (1_000 if kind == "short" else 750)
+    assert admission.requests == admission.accepted, "looks are no translations"
+    for permit in permits:
+        permit.release()
+    assert len(fill(admission, kind="look", caller="a")) == 250, "a lone caller fills half"
     admission.admit(1, kind="look", caller="b")
 
 
