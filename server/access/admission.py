@@ -26,9 +26,10 @@ callers three sevenths each. So there is always room for another caller (dynamic
 Choudhury and Hahne 1998)."""
 DEEP = 1 / 4
 """Share of the work that may always wait, from which on the speed is measured."""
-FEW, LARGEST = 64, 2.5
+FEW, LARGEST, SMALL = 64, 3.0, 1 / 32
 """While fewer requests are accepted, they may hold LARGEST times the work that may always wait:
-three of the largest short requests of a caller leave room for its others."""
+three of the largest short requests of a caller leave room for its others. Of a slow worker, where
+that takes longer than it may, only requests of at most SMALL times that work have this room."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds
 would be almost twice that."""
@@ -330,7 +331,7 @@ class Admission:
             return 0.0, ""
         work = queue.callers.get(caller, NO_WORK)
         held = 0.0 if caller is None else work.units + lease.elsewhere.get((kind, caller), 0.0)
-        room, kept = self._room(kind), 0.0
+        room, kept = self._room(kind, cost), 0.0
         if (due := queue.invitations.due(now)) and not queue.invitations.is_due(key, now):
             # As much stays free for one that is new as beside these callers if they had all that
             # they may hold.
@@ -349,8 +350,8 @@ class Admission:
         excess /= own + factor * (1 - own)
         return max(over, min(excess, queue.units)), "queue" if over > 0 else "caller"
 
-    def _room(self, kind: WorkKind) -> float:
-        """Returns the units that all requests of a kind may occupy."""
+    def _room(self, kind: WorkKind, cost: float) -> float:
+        """Returns the units that all requests of a kind may occupy with one of this cost."""
         lease = self.lease
         if kind == "look":
             return lease.looks
@@ -359,8 +360,9 @@ class Admission:
         reserve = (1 - DOCUMENTS_SHARE) * lease.translations
         room = max(reserve, lease.translations - self.queues["document"].units)
         few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
-        fast = max(lease.speeds[kind] * self._seconds, min(few, self._seconds / lease.prices[0]))
-        return min(room, max(lease.least, fast))
+        if cost > SMALL * lease.least:
+            few = min(few, self._seconds / lease.prices[0])
+        return min(room, max(lease.least, lease.speeds[kind] * self._seconds, few))
 
 
 class RowShares:

@@ -140,7 +140,7 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
     with admission.admit(1_000):
         now[0] += 1.0
     fill = [admission.admit(1) for _ in range(10)]
-    fill.append(admission.admit(admission._room("short") - 11))
+    fill.append(admission.admit(admission._room("short", 1) - 11))
     rejected = [
         client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)
     ]
