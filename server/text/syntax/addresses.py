@@ -4,17 +4,16 @@ and things; emoticons."""
 
 from __future__ import annotations
 
-import re
+from server.text.syntax.match import MARKS, NO_FLAG, around, by_pattern
 
-from server.text.syntax.match import MARKS, NO_FLAG, Match, Source, around, by_pattern
-
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{1,30}$", re.IGNORECASE)
-_WWW = re.compile(r"(?<![\w.])www$", re.IGNORECASE)
-_REST = re.compile(
+_REST = (
     r"(?:[^\s<>()\[\]{}‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]"
     r"|\([^\s<>()]*\)|\[[^\s<>\[\]]*\]|\{[^\s{}]*\})+(?<![.,;:!?\"'’…])"
 )
 """Brackets are balanced. Scripts without spaces end an address."""
+_SCHEME = r"(?i:[a-z][a-z0-9+.-]{1,30})"
+uri = around(_SCHEME, rf"{_SCHEME}(?=://){_REST}", "uri")
+www = around(r"(?<![\w.])(?i:www)", rf"(?i:www)(?=\.){_REST}", "uri")
 _SEGMENT = (
     rf"(?:(?:[\w{MARKS}.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{{2}}))+|\[\w+\]|\{{[\w.]+\}}|:\w+|<[\w-]+>)"
 )
@@ -61,7 +60,7 @@ unix_path = by_pattern(
 email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "email")
 file_path = around(
     r"(?<![\w./-])[\w.-]{1,100}",
-    rf"(?:[\w-]+\.)+[a-z]{{2,18}}(?=/\w){_REST.pattern}|"
+    rf"(?:[\w-]+\.)+[a-z]{{2,18}}(?=/\w){_REST}|"
     r"[\w.-]+/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)"
     r"|[ru]/[\w-]{2,21}(?![\w/])",
     "file",
@@ -90,14 +89,3 @@ numbered = around(
     "number",
 )
 """A number with an abbreviation (No. 5, art. 14.2, n.º 3), and an amount (5,-)."""
-
-
-def uri(source: Source, at: int) -> Match | None:
-    """Returns the address around "://", or at "www."."""
-    text = source.text
-    before = _SCHEME if text.startswith("://", at) else _WWW if text[at] == "." else None
-    begin = before.search(text, max(source.done, at - 31), at) if before else None
-    rest = _REST.match(text, at) if begin else None
-    if begin is None or rest is None or rest.end() < at + (3 if text[at] == ":" else 2):
-        return None
-    return Match(begin.start(), rest.end(), "word", "uri")

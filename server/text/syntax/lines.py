@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from server.text.spans import Span
 from server.text.syntax.match import Match
 
 _SIGN = re.compile(r"[:=/\"\[\\\n]")
@@ -67,7 +68,7 @@ def matches(text: str) -> Iterator[Match]:
     may_state = "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text
     if text[:1].isupper() and text[1:4].islower() and not may_state and not _SIGN.search(text):
         return
-    keys = _LINE.finditer(text) if "\n" in text else filter(None, (_LINE.match(text),))
+    keys: Iterator[re.Match[str]] = _LINE.finditer(text)
     if _PAIRS.fullmatch(text):
         names = [
             each
@@ -85,18 +86,11 @@ def matches(text: str) -> Iterator[Match]:
             yield Match(*found.span(), "word", "dump")
     for record in _RECORD.finditer(text) if '"' in text else ():
         if re.search(r"\"[,;|\t:] ?\"", record[0]):
-            yield from [
-                Match(*edge.span(), "break", "record")
-                for edge in _EDGE.finditer(text, *record.span())
-            ]
+            yield from _breaks(_EDGE, text, record.span(), "record")
     for line in _BADGES.finditer(text) if "![" in text else ():
-        yield from [
-            Match(*each.span(), "break", "badge")
-            for each in re.compile(_BADGE).finditer(text, *line.span())
-        ]
+        yield from _breaks(re.compile(_BADGE), text, line.span(), "badge")
     for labels in _LABELS.finditer(text) if "/" in text else ():
-        slashes = [at for at in range(*labels.span()) if text[at] == "/"]
-        yield from [Match(at, at + 1, "break", "separator") for at in slashes]
+        yield from _breaks(re.compile("/"), text, labels.span(), "separator")
     if "\n" in text:
         yield from _cells(text)
     if may_state:
@@ -106,6 +100,10 @@ def matches(text: str) -> Iterator[Match]:
             )
             if is_sure and re.search(r"\s(?:FROM|INTO|SET|TABLE)\b", found[0]):
                 yield Match(*found.span(), "word", "statement")
+
+
+def _breaks(pattern: re.Pattern[str], text: str, within: Span, kind: str) -> list[Match]:
+    return [Match(*each.span(), "break", kind) for each in pattern.finditer(text, *within)]
 
 
 def _cells(text: str) -> Iterator[Match]:

@@ -84,7 +84,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     ";": (addresses.emoticon,),
     "=": (addresses.emoticon,),
     "_": (placeholders.underscores, lightweight.emphasis),
-    ".": (addresses.uri, addresses.named_file, addresses.unix_path, addresses.numbered),
+    ".": (addresses.www, addresses.named_file, addresses.unix_path, addresses.numbered),
     "-": (addresses.option, addresses.numbered),
     "–": (addresses.numbered,),
     "(": (addresses.expression,),
