@@ -1,4 +1,5 @@
-"""Numbers are found in a text, missed in a translation, and restored if the model loses them."""
+"""Numbers are found in a text, missed in a translation, restored if the model loses them, and written
+with the separators of the language."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from server.text.finishing import finish
-from server.text.numbers import number_difference, numbers
+from server.text.numbers import number_difference, numbers, with_formats
 from server.text.reading import masked
 from server.text.tagged import Code, Tagged
 from tests.support.texts.matched import marked, unmarked
@@ -95,3 +96,60 @@ def test_restored_numbers_do_not_merge(text: str, target: str) -> None:
         text.split()
     )
     assert not given - values(finish(tagged, reading, target, ()).text)
+
+
+FORMATS = """
+en de all | It costs 1,234.50 euros. | Es kostet 1,234.50 Euro. | Es kostet 1.234,50 Euro.
+en de all | 12.5 MB of 3.75 | 12.5 MB von 3.75 | 12,5 MB von 3,75
+de en all | Es sind 1.234,5 km. | There are 1.234,5 km. | There are 1,234.5 km.
+en fr all | 12,000 people | 12,000 personnes | 12\u202f000 personnes
+fr en all | 12 000 personnes | 12 000 people | 12,000 people
+en de all | 2.5 and 2.5 | 2.5 und 2.5 | 2,5 und 2,5
+en de all | already 2.5 | schon 2,5 | =
+en de all | version 4.18.2 of 2024-05-17 at 10:30 | 4.18.2 2024-05-17 10:30 | =
+de en all | 5 000 000 Leute | 5 000 000 people | 5,000,000 people
+fr en all | Plus de 1,000 femmes | More than 1,000 women | =
+de en all | 1,125 kg und 0,125 | 1,125 kg and 0,125 | 1.125 kg and 0.125
+en xx all | 2.5 | 2.5 | =
+en ja all | 2.5 | 2.5 | =
+en fr | Perl 5.014 or release 3.12 | Perl 5,014 ou version 3,12 | Perl 5.014 ou version 3.12
+en fr | It takes 3.12 s at 7.5 km. | Cela prend 3,12 s à 7.5 km. | Cela prend 3,12 s à 7,5 km.
+en fr | It has PHP 8.1, 8.2 and 8.3. | Il a PHP 8,1, 8,2 et 8.3. | Il a PHP 8.1, 8.2 et 8.3.
+en de | Done in 2.5 hours | In 2,5 Stunden fertig | =
+en de | 1,234.56 dollars | 1.234.56 Dollar | 1.234,56 Dollar
+de en | Rund 1.234 Leute um 14.30 Uhr | About 1.234 people at 14,30 | About 1,234 people at 14.30
+de en | am 17.05.2024, 192.168.100.200 | on 17,05,2024, 192.168.100.200 | on 17.05.2024, 192.168.100.200
+en de | 3.5m wide, €1,999.99 or £7.50 | 3.5m breit, €1,999.99 oder £7.50 | 3,5m breit, €1.999,99 oder £7,50
+de en | Perl 5.014 und 3,5 % | Perl 5.014 and 3,5 % | Perl 5.014 and 3.5 %
+"""
+"""Languages (`all` numbers are amounts), a text, its translation, and this with the separators of its
+language, or `=`."""
+
+
+@pytest.mark.parametrize("row", FORMATS.strip().split("\n"))
+def test_amounts_have_the_separators_of_the_language(row: str) -> None:
+    languages, source, target, expected = row.split(" | ")
+    given, wanted, *everything = languages.split()
+    written = with_formats(source, target, given, wanted, bool(everything))
+    assert written == (target if expected == "=" else expected)
+
+
+@given(st.text("0123456789., \u00a0/-{a", max_size=30))
+def test_digits_and_length_stay(text: str) -> None:
+    written = with_formats(text, text, "en", "de", everything=True)
+    assert len(written) == len(text)
+    assert [character for character in written if character.isalnum()] == [
+        character for character in text if character.isalnum()
+    ]
+
+
+def test_a_request_asks_for_it(client) -> None:
+    asked = {"q": "a 1.5 b", "source": "en", "target": "de"}
+    answers = [
+        client.post("/translate", json=asked | field).json()
+        for field in ({}, {"localize_numbers": True})
+    ]
+    assert [sorted(answer["translatedText"].split()) for answer in answers] == [
+        ["1.5", "a", "b"],
+        ["1,5", "a", "b"],
+    ]
