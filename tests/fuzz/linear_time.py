@@ -42,44 +42,39 @@ SIZES = ((1_250, 1, SURE), (2_500, 5, MOST), (5_000, 10, MOST))
 # fmt: off
 TEXT = (
     "a %s ", "a %s", "%", "%(a", "%(a)s ", "{a} ", "{", "{{", "{{a}}", "{{ a }} b ", "}",
-    "{a, plural, one {b} other {c}} ", "{a, plural, ", "{a, plural, one {", "{a, plural, one {b} ",
-    "{ $a -> [one] b *[other] c } ", "{ $a -> ", "{ $a -> [one] ", "$", "$a$ ", "$a ", "$x^2$ b ", "${a} ", "\\(a\\) b ",
-    "a[", "a[b]", "f_(a", "f_(a,", "m<a,", "a.", "a::", "--a", "--a=", "No. 1 ", "no.", "\u2066", "\u2066a\u2069", "a,²",
-    "\\(", "\\begin{a}", "\\textbf{a} b ", "\\", "[b]a[/b] ", "[b]", "[/b]", "[b", "[[a]] b ", "[[", "[a](b) ", "[a](",
-    "![", "`a` b ", "`", "``a ", "```\n", "**a** b ", "**", "*a* b ", "_a", "~~a~~ ", "https://a.b/c d ", "https://",
-    "www.a.b c ", "a@b.cd e ", "a@", "@a b ", "#a b ", "/a/b c ", "/a", "C:\\a b ", "😀 a ", "😀", "a😀b ", "猫", "สวัสดี ",
-    "é ", "<b>a</b> ", "<b>", "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% "
-                                                                                              "if "
-                                                                                              "a "
-                                                                                              "%}b{% endif %} ",
-    "{% if a %}", "{% endif %}", "{#if", "it''s ", "''", "'{'", "\\n", "a\n", "| a ", "a > b ", ":a ", ";)", "=", "a. B ",
-    "SELECT a FROM b WHERE c = 1 ", "SELECT a, ", "SELECT a FROM ", "SELECT (", "msgid \"", "msgid "
-                                                                                            "\"a\"\n",
-    "\"a\",\"b\"\n", "\"a\",", "a.b=c\n", "_a1", "a:\"", "a\t\"",
-    "a.b=\"", "[a]: b:c\n", "Dialogue: ,", "00:00:00.000 --> a\n", "\\emph{a} b ",
-    "\\emph{", "'''a''' b ", "'''", "***a*** b ", "***", "\\\"a\\\" ", "</a><a>b", "a  (b)  ", "a....1 ",
-    "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ", "!", "! ", "?!", ".", ",", ", ", "\u00a0",
-    "a: b\n", "a:\n", "a=b\n", "a,b\n", "a;\"b\"\n", ",", "\"a\": ", "![a](b) ", "[![", "[[a][b]] ", "[[a][", "[*]a ", "~\\a",
-    "A:b\n", "a://b(", "a://b[c]", "a://{", "\"a b.cd\" ", "\"a b", "[12:00] <a> ", "-Aa\n", "a  b "
-                                                                                             "  ",
-    "the 2nd a ", "9 Uhr 15 a ", "XVIe a ", "CHF 5 a ", "+34 912 345 678 a ", "5 kg 3 a ", "0800 "
-                                                                                           "123 "
-                                                                                           "456 a ",
+    "{a, plural, one {b} other {c}} ", "{a, plural, ", "{a, plural, one {",
+    "{a, plural, one {b} ", "{ $a -> [one] b *[other] c } ", "{ $a -> ", "{ $a -> [one] ", "$",
+    "$a$ ", "$a ", "$x^2$ b ", "${a} ", "\\(a\\) b ", "a[", "a[b]", "f_(a", "f_(a,", "m<a,",
+    "a.", "a::", "--a", "--a=", "No. 1 ", "no.", "\u2066", "\u2066a\u2069", "a,²", "\\(",
+    "\\begin{a}", "\\textbf{a} b ", "\\", "[b]a[/b] ", "[b]", "[/b]", "[b", "[[a]] b ", "[[",
+    "[a](b) ", "[a](", "![", "`a` b ", "`", "``a ", "```\n", "**a** b ", "**", "*a* b ", "_a",
+    "~~a~~ ", "https://a.b/c d ", "https://", "www.a.b c ", "a@b.cd e ", "a@", "@a b ", "#a b ",
+    "/a/b c ", "/a", "C:\\a b ", "😀 a ", "😀", "a😀b ", "猫", "สวัสดี ", "é ", "<b>a</b> ", "<b>",
+    "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% if a %}b{% endif %} ",
+    "{% if a %}", "{% endif %}", "{#if", "it''s ", "''", "'{'", "\\n", "a\n", "| a ", "a > b ",
+    ":a ", ";)", "=", "a. B ", "SELECT a FROM b WHERE c = 1 ", "SELECT a, ", "SELECT a FROM ",
+    "SELECT (", 'msgid "', 'msgid "a"\n', '"a","b"\n', '"a",', "a.b=c\n", "_a1", 'a:"', 'a\t"',
+    'a.b="', "[a]: b:c\n", "Dialogue: ,", "00:00:00.000 --> a\n", "\\emph{a} b ", "\\emph{",
+    "'''a''' b ", "'''", "***a*** b ", "***", '\\"a\\" ', "</a><a>b", "a  (b)  ", "a....1 ",
+    "A B ", "1 ", "1,", "(a) ", "a) ", "((", '"a" ', "a-", "a ", "cat cat ", "NASA ", "!", "! ",
+    "?!", ".", ",", ", ", "\u00a0", "a: b\n", "a:\n", "a=b\n", "a,b\n", 'a;"b"\n', ",", '"a": ',
+    "![a](b) ", "[![", "[[a][b]] ", "[[a][", "[*]a ", "~\\a", "A:b\n", "a://b(", "a://b[c]",
+    "a://{", '"a b.cd" ', '"a b', "[12:00] <a> ", "-Aa\n", "a  b   ", "the 2nd a ",
+    "9 Uhr 15 a ", "XVIe a ", "CHF 5 a ", "+34 912 345 678 a ", "5 kg 3 a ", "0800 123 456 a ",
 )
 HTML = (
-    "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>", "<ruby>a<rt>b</rt></ruby> ",
-    "<code>a</code> b ", "<a href='b'>c</a> d ", "<a", "<!--", "<!-- a -->b ", "&amp; ", "&", "<i "
-                                                                                              "lang='fr'>a</i> b ",
-    "<span translate=no>a</span> b ", "<b><i>a</b></i> ", "{{ a }} &lt; ", "<b>{a}</b> ", "<script>",
-    "<script>a</script>b ", "<b 'a>", "%s &amp; ", "<li>a", "<0>a</0> ", "</0>", "<img> a ",
-    "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ", "<ul><li>a. "
-                                                                                       "b</li></ul>",
-    "<b>a. b</b> c ", "<i></i>a ",
+    "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>",
+    "<ruby>a<rt>b</rt></ruby> ", "<code>a</code> b ", "<a href='b'>c</a> d ", "<a", "<!--",
+    "<!-- a -->b ", "&amp; ", "&", "<i lang='fr'>a</i> b ", "<span translate=no>a</span> b ",
+    "<b><i>a</b></i> ", "{{ a }} &lt; ", "<b>{a}</b> ", "<script>", "<script>a</script>b ",
+    "<b 'a>", "%s &amp; ", "<li>a", "<0>a</0> ", "</0>", "<img> a ",
+    "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ",
+    "<ul><li>a. b</li></ul>", "<b>a. b</b> c ", "<i></i>a ",
 )
 XML = (
     "<g>a</g> ", "<g>", "</g>", "<p>a</p>", "<x/>a ", "<x/>", "<![CDATA[a]]>", "<![CDATA[",
-    "<![CDATA[<b>a</b> &amp; {c}]]>", "<!--", "<!-- a -->", "<?a?>", "<?", "<!DOCTYPE", "&a; b ", "&amp; ", "&", "&#10;",
-    "{{ a }} &lt; ", "<g><i>a</g></i>", "<a", "<g a='", "<g>{a}</g> ",
+    "<![CDATA[<b>a</b> &amp; {c}]]>", "<!--", "<!-- a -->", "<?a?>", "<?", "<!DOCTYPE", "&a; b ",
+    "&amp; ", "&", "&#10;", "{{ a }} &lt; ", "<g><i>a</g></i>", "<a", "<g a='", "<g>{a}</g> ",
 )
 # fmt: on
 TERMS = [

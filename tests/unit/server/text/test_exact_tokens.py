@@ -166,15 +166,6 @@ def test_a_word_with_the_mark_of_a_note_is_translated(mark):
         ("It weighs 1,250 kg.", "Il pèse 1 250 kg.", False),
         ("It begins at 7:45.", "Es beginnt um 7.45 Uhr.", False),
         ("Il part à 9h.", "It leaves at 9.", False),
-    ],
-)
-def test_measures_are_compared_with_their_units(text, target, lost):
-    assert (lost_tokens(text, target) is not None) is lost
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "lost"),
-    [
         ("© 2024 Example", "° 2024 Example", True),
         ("§ 5 of the act", "£5 des Gesetzes", True),
         ("20 £ or 25 €", "20 £ oder 25 €", False),
@@ -188,7 +179,7 @@ def test_measures_are_compared_with_their_units(text, target, lost):
         ("\ufffd", "\ufffd", False),
     ],
 )
-def test_lost_signs_are_detected(text, target, lost):
+def test_lost_units_and_signs_are_detected(text, target, lost):
     assert (lost_tokens(text, target) is not None) is lost
 
 
@@ -260,17 +251,6 @@ def test_acronyms_are_words_in_capitals():
 )  # fmt: skip
 def test_phrases_in_capitals_are_recognized(text, pieces, expected):
     assert is_all_caps(text, Mock(is_piece=pieces.split().__contains__)) is expected
-
-
-@pytest.mark.parametrize("sentence", ["Look at {} now.", "{} is it", "is it {}", "a {} b {} c"])
-@pytest.mark.parametrize("kept", KEPT)
-def test_every_translation_contains_the_span(client, sentence, kept):
-    text = sentence.format(kept, kept)
-    answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()[
-        "translatedText"
-    ]
-    assert answer.count(kept) == text.count(kept)
-    assert sorted(answer) == sorted(text)
 
 
 def test_capitals_are_translated_in_sentence_case_and_written_in_capitals(client, engine):

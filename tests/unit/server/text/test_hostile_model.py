@@ -39,8 +39,8 @@ TEXTS, SEED = (
 )
 SERVED = max(100, TEXTS // 50)
 EXACT = (
-    "4x4", "(15)", "A4", "12.50", "3.10", "house[15]", "7:45", "C++", "+49 30 123456", "a_b", "150 "
-                                                                                              "ml", "5 ft 10 in", "2 l",
+    "4x4", "(15)", "A4", "12.50", "3.10", "house[15]", "7:45", "C++", "+49 30 123456", "a_b",
+    "150 ml", "5 ft 10 in", "2 l",
 )  # fmt: skip
 """Exact tokens, which a hostile model loses and doubles."""
 RULES = {
