@@ -5,14 +5,12 @@ right words.
 
 A set of `--data` is measured if the model translates between its languages in both directions.
 Every pair is aligned as by POST /align, with the words of the gold alignment and with those that
-the server finds; inline tags are placed by these links; and each word is linked to the word with
-the largest contribution to each layer, and the largest weight of each head. `marked_sentences`
-describes the second table, which needs no `--data`.
+the server finds, and inline tags are placed by these links. `marked_sentences` describes the second
+table, which needs no `--data`.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,23 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.alignment import marked_sentences
-from benchmarks.alignment.gold import (
-    SETS,
-    GoldPair,
-    Links,
-    Written,
-    of_tokens,
-    own_words,
-    quality,
-    written,
-)
-from benchmarks.alignment.maps import largest_links
+from benchmarks.alignment.gold import SETS, of_tokens, own_words, quality, written
 from benchmarks.alignment.markup import right, tags
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, run
 from server.cli.local_services import local_services, running
 from server.config import Settings
 from server.engine.client.batch import gather_or_cancel
-from server.errors import AttentiveError
 from server.inspection.text_alignment import TextAligner
 from server.models.discovery import find_served
 from server.services import Services
@@ -69,22 +57,9 @@ async def measure(name: str, services: Services, model: str, data: Path) -> list
                 for each, side, tag in zip(links, sides, tagged, strict=True)
                 if tag
             ]
-            rows.append(
-                [name, method, cut, *_figures(links, sides, gold), sum(placed), len(placed), speed]
-            )
-    largest = [await largest_links(services.engine, leg, *side) for side in plain]
-    for which in largest[0]:
-        rows.append(
-            [
-                name,
-                which,
-                "gold words",
-                *_figures([links[which] for links in largest], plain, gold),
-                "",
-                "",
-                "",
-            ]
-        )
+            tokens = [of_tokens(each, *side) for each, side in zip(links, sides, strict=True)]
+            figures = quality(tokens, gold).values()
+            rows.append([name, method, cut, *figures, sum(placed), len(placed), speed])
     return rows
 
 
@@ -104,56 +79,26 @@ async def measure_all(
         return rows, await marked_sentences.measure(services)
 
 
-def _figures(
-    found: Sequence[Links], sides: Sequence[tuple[Written, Written]], gold: Sequence[GoldPair]
-) -> list[float]:
-    tokens = [of_tokens(links, *side) for links, side in zip(found, sides, strict=True)]
-    return list(quality(tokens, gold).values())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    options = _parser().parse_args(arguments)
-    try:
-        settings = Settings(weights=options.model.parent, threads=options.threads)
-        services = local_services(
-            settings, catalog=ModelCatalog(find_served(settings)[0]).only(options.model.name)
-        )
-        rows, marked = asyncio.run(measure_all(services, options.model.name, options.data))
-    except (AttentiveError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    header = (
-        "set",
-        "links",
-        "words",
-        "AER",
-        "precision",
-        "recall",
-        "tags right",
-        "sentences",
-        "pairs/s",
-    )
-    for head, found in ((header, rows), (marked_sentences.HEADER, marked)):
-        print(report.table(head, found) + "\n" if found else "")
-    if options.json:
-        tags = {"header": marked_sentences.HEADER, "rows": marked}
-        report.write(
-            options.json,
-            {"benchmark": "alignment", "header": header, "rows": rows, "marked sentences": tags},
-        )
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.alignment", description=(__doc__ or "").split("\n\n")[0]
-    )
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
+    parser = new_parser("alignment", __doc__, "--model", "--threads", "--json")
     parser.add_argument("--data", type=Path, help="folder of gold alignments")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the results here")
-    return parser
+    options = parser.parse_args(arguments)
+
+    def measure_both() -> None:
+        settings = Settings(weights=options.model.parent, threads=options.threads)
+        catalog = ModelCatalog(find_served(settings)[0]).only(options.model.name)
+        services = local_services(settings, catalog=catalog)
+        rows, marked = asyncio.run(measure_all(services, options.model.name, options.data))
+        header = "set links words AER precision recall tags-right sentences pairs/s".split()
+        for head, table in ((header, rows), (marked_sentences.HEADER, marked)):
+            print(report.table(head, table) + "\n" if table else "")
+        if options.json:
+            tags = {"header": marked_sentences.HEADER, "rows": marked}
+            results = {"header": header, "rows": rows, "marked sentences": tags}
+            report.write(options.json, {"benchmark": "alignment", **results})
+
+    return run(measure_both)
 
 
 if __name__ == "__main__":

@@ -13,39 +13,16 @@ Links = set[Link]
 
 _TIGHT_LEFT = re.compile(r"[.,;:!?%)\]»]+|'\w*|n't")
 _TIGHT_RIGHT = frozenset("([«$")
-_ELIDED = frozenset(
-    {
-        "le",
-        "je",
-        "me",
-        "te",
-        "se",
-        "ne",
-        "de",
-        "que",
-        "ce",
-        "jusque",
-        "lorsque",
-        "puisque",
-        "quoique",
-    }
-)
+_ELIDED = frozenset("le je me te se ne de que ce jusque lorsque puisque quoique".split())
 _VOWEL = re.compile(r"[aeiouyhàâéèêëîïôöùûœæ]", re.IGNORECASE)
 _NO_ELISION = re.compile(
     r"haut|hauss|hasard|héros$|huit|hont|hain|hors|holland|hall|halt|handicap|hiérarch|heurt|hon\.|onz|oui"
 )
 _FUSED = {
-    ("de", "le"): "du",
-    ("de", "les"): "des",
-    ("à", "le"): "au",
-    ("à", "les"): "aux",
-    ("à", "lequel"): "auquel",
-    ("de", "lequel"): "duquel",
-    ("à", "lesquels"): "auxquels",
-    ("de", "lesquels"): "desquels",
-    ("à", "lesquelles"): "auxquelles",
-    ("de", "lesquelles"): "desquelles",
-}
+    ("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux",
+    ("de", "lequel"): "duquel", ("de", "lesquels"): "desquels", ("de", "lesquelles"): "desquelles",
+    ("à", "lequel"): "auquel", ("à", "lesquels"): "auxquels", ("à", "lesquelles"): "auxquelles",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

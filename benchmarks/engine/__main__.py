@@ -12,6 +12,7 @@ a GPU, with the backend that the server's worker uses.
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from typing import Any, cast, get_args
 from tqdm import tqdm
 
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, publish, run
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
 from benchmarks.engine.engine_process import EngineProcess, Run
@@ -37,13 +39,10 @@ from server.engine.worker.device_config import GPU_SLOTS
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
 _SETTLE_SECONDS = 0.3
 """Pause between two turns, in which the threads of the last engine stop spinning."""
-_CPU = (
-    "attentive-native:int8",
-    "ctranslate2:int8",
-    "ctranslate2-workers:int8",
-    "attentive-native:float32",
-    "ctranslate2:float32",
-    "ctranslate2-workers:float32",
+_CPU = tuple(
+    f"{engine}:{precision}"
+    for precision in ("int8", "float32")
+    for engine in ("attentive-native", "ctranslate2", "ctranslate2-workers")
 )
 _CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16")
 _BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
@@ -71,25 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     options.batches = options.batches or _BATCHES[options.device]
-    try:
+
+    def measure_all() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             work = _random_work(options, Path(scratch)) if options.random else _real_work(options)
             if options.profile:
                 times = profile(work.folder, work.sources, options, Path(scratch))
                 print(report.table(HEADER, times))
-                return 0
-            specs = _specs(options, work.folder, Path(scratch))
-            rows = measure(specs, work, options)
-    except (ValueError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
-    if options.json:
+                return
+            rows = measure(_specs(options, work.folder, Path(scratch)), work, options)
         names = ("threads", "device", "isa", "clock", "rounds", "sets")
         settings = {"model": work.folder.name} | {name: getattr(options, name) for name in names}
         settings["direction"] = None if work.fixed else options.direction
-        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows})
-    return 0
+        publish(options, _HEADER, rows, benchmark="engine", **settings)
+
+    return run(measure_all)
 
 
 def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -136,20 +131,16 @@ def _rows(
         name = engine.spec.name
         targets = runs[name][0].targets
         precision = engine.spec.precision
-        ours = next(
-            (own for own in runs if own.startswith("attentive") and own.endswith(f" {precision}")),
-            None,
-        )
-        same = (
-            None
-            if ours is None
-            else sum(a == b for a, b in zip(targets, runs[ours][0].targets, strict=True))
-        )
+        own = [each for each in runs if re.fullmatch(f"attentive-.* {precision}", each)]
+        ratio = same = "-"
         bleu: float | str = "-"
+        if own:
+            ratio = f"{seconds[name] / seconds[own[0]]:.2f}"
+            equal = sum(a == b for a, b in zip(targets, runs[own[0]][0].targets, strict=True))
+            same = f"{100 * equal / len(targets):.0f}%"
         if work.references is not None and work.decode is not None:
-            bleu = score(
-                [work.decode(ids) for ids in targets], work.references[: len(targets)], work.target
-            ).bleu
+            texts = [work.decode(ids) for ids in targets]
+            bleu = score(texts, work.references[: len(targets)], work.target).bleu
         rows.append(
             {
                 "search": "greedy" if beam == 1 else f"beam{beam}",
@@ -157,8 +148,8 @@ def _rows(
                 "engine": name,
                 "sentences/s": len(sources) / seconds[name],
                 "tokens/s": sum(len(ids) + (not work.fixed) for ids in targets) / seconds[name],
-                "ratio": "-" if ours is None else f"{seconds[name] / seconds[ours]:.2f}",
-                "same": "-" if same is None else f"{100 * same / len(targets):.0f}%",
+                "ratio": ratio,
+                "same": same,
                 "BLEU": bleu,
                 "sentences": len(sources),
                 "seconds": [run.seconds for run in runs[name]],
@@ -226,64 +217,30 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0]
-    )
+    shared = ("--direction", "--threads", "--rounds", "--json")
+    parser = new_parser("engine", __doc__, *shared)
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument(
-        "--random", metavar="PRESET", help="random weights of this shape: base, big, small"
-    )
-    parser.add_argument(
-        "--vocabulary", type=int, default=32_000, help="vocabulary size of the random model"
-    )
-    parser.add_argument(
-        "--tokens", type=int, default=32, help="source and target length with random weights"
-    )
+    system.add_argument("--random", metavar="PRESET", help="random weights: base, big, small")
+    parser.add_argument("--vocabulary", type=int, default=32_000, help="of the random model")
+    parser.add_argument("--tokens", type=int, default=32, help="length with random weights")
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
-    parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=2000, help="maximum number of sentences")
-    parser.add_argument(
-        "--longest",
-        type=int,
-        default=200,
-        help="maximum source length in tokens; longer sentences are skipped",
-    )
+    parser.add_argument("--longest", type=int, default=200, help="maximum tokens of a source")
     parser.add_argument(
         "--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})"
     )
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
     parser.add_argument("--batches-per-run", type=int, default=6, help="batches per run ...")
-    parser.add_argument(
-        "--least", type=int, default=32, help="... but at least this many sentences"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn"
-    )
-    parser.add_argument(
-        "--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}"
-    )
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--least", type=int, default=32, help="... but at least so many sentences")
+    parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=" ".join(_CPU))
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument(
-        "--isa",
-        choices=get_args(Isa),
-        default="auto",
-        help="instruction set of all engines, on a CPU",
-    )
-    parser.add_argument(
-        "--clock",
-        choices=get_args(Clock),
-        default="wall",
-        help="processor: processor time, for one thread on a core that other programs also use",
-    )
-    parser.add_argument(
-        "--profile",
-        action="store_true",
-        help="print instead where the time of the CPU engine goes, on one thread and on --threads",
-    )
-    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="of all engines")
+    clock = "processor: processor time, for one thread on a core that other programs also use"
+    parser.add_argument("--clock", choices=get_args(Clock), default="wall", help=clock)
+    kinds = "print instead where the time of the CPU engine goes, on one thread and on --threads"
+    parser.add_argument("--profile", action="store_true", help=kinds)
     return parser
 
 

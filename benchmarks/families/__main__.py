@@ -32,7 +32,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from sacrebleu import corpus_chrf
 
-from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, publish, run
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.model_loader import Engine, OpenModel, open_model
 from model.backends.torch.inputs import pad_ids
@@ -84,24 +84,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(1)
-    rows: list[tuple[Any, ...]] = []
     header = HEADER + SPEED if options.batches else HEADER
-    try:
+
+    def measure_all() -> None:
         texts, references = _sentences(options)
         with tempfile.TemporaryDirectory() as scratch:
-            for family in _families(options, texts, Path(scratch)):
-                new = measure(family, references, options.batches, options.turns)
-                print(report.table(header, new), flush=True)
-                rows += new
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.json:
-        results = [dict(zip(header, row, strict=True)) for row in rows]
-        report.write(
-            options.json, {"benchmark": "families", "sentences": len(texts), "rows": results}
-        )
-    return 0
+            rows = [
+                dict(zip(header, row, strict=True))
+                for family in _families(options, texts, Path(scratch))
+                for row in measure(family, references, options.batches, options.turns)
+            ]
+        publish(options, header, rows, benchmark="families", sentences=len(texts))
+
+    return run(measure_all)
 
 
 def measure(
@@ -324,28 +319,14 @@ def _per_second(run: Callable[[], int], turns: int) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.families", description=(__doc__ or "").split("\n\n")[0]
-    )
-    parser.add_argument(
-        "--model", type=Path, help="folder of a trained model that translates English into German"
-    )
-    parser.add_argument(
-        "--firefox", type=Path, nargs="+", help="folders of Firefox models from English to German"
-    )
-    parser.add_argument(
-        "--package", type=Path, help="unpacked @browsermt/bergamot-translator, for --firefox"
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder of development sets SET.en-XX.tsv"
-    )
+    parser = new_parser("families", __doc__, "--data", "--json")
+    parser.add_argument("--model", type=Path, help="folder of a trained model for en-de")
+    parser.add_argument("--firefox", type=Path, nargs="+", help="Firefox models for en-de")
+    parser.add_argument("--package", type=Path, help="@browsermt/bergamot-translator, unpacked")
     parser.add_argument("--set", default="flores-dev", help="development set")
     parser.add_argument("--sentences", type=int, default=60)
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 32])
-    parser.add_argument(
-        "--turns", type=int, default=3, help="counted turns of each engine, after one warm-up turn"
-    )
-    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--turns", type=int, default=3, help="counted turns of each engine")
     return parser
 
 

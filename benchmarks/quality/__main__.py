@@ -16,26 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from attentive import Client, ServerError
-from benchmarks.common import report
+from attentive import Client
+from benchmarks.common.command_line import new_parser, publish, run
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
 from benchmarks.common.model_loader import Engine, OpenModel, open_model
 from model.evaluation import score, translate_texts
 from model.search.options import DecodingOptions
 
-_HEADER = (
-    "set",
-    "direction",
-    "engine",
-    "precision",
-    "search",
-    "sentences",
-    "BLEU",
-    "chrF",
-    "sentences/s",
-)
+_HEADER = "set direction engine precision search sentences BLEU chrF sentences/s".split()
 Translated = tuple[Sequence[str], dict[str, int]]
 """Translations in the order of the sources, and counts that are reported with the scores."""
 
@@ -43,16 +31,13 @@ Translated = tuple[Sequence[str], dict[str, int]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
-    try:
+
+    def measure() -> None:
         sets = read_sets(options.data, options.sets, options.limit)
         rows = measure_server(options, sets) if options.url else measure_folder(options, sets)
-    except (ServerError, httpx.HTTPError, ValueError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
-    if options.json:
-        report.write(options.json, {"benchmark": "quality", "rows": rows})
-    return 0
+        publish(options, _HEADER, rows, benchmark="quality")
+
+    return run(measure)
 
 
 def measure_folder(
@@ -71,15 +56,11 @@ def measure_folder(
             threads=options.threads,
         )
         for name in options.search or ["greedy"]:
-            labels = {
-                "system": opened.name,
-                "engine": engine,
-                "precision": precision,
-                "search": name,
-            }
-            run = partial(_translate_folder, opened, search_options(name))
+            labels = {"system": opened.name, "engine": engine}
+            labels |= {"precision": precision, "search": name}
+            translate = partial(_translate_folder, opened, search_options(name))
             rows += [
-                _row(item, run, labels)
+                _row(item, translate, labels)
                 for item in choose(sets, options.directions or opened.directions)
             ]
     return rows
@@ -98,8 +79,8 @@ def measure_server(
     for name in options.search or ["default"]:
         fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
         labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
-        run = partial(_translate_server, client, fields, options.batch)
-        rows += [_row(item, run, labels) for item in choose(sets, directions)]
+        translate = partial(_translate_server, client, fields, options.batch)
+        rows += [_row(item, translate, labels) for item in choose(sets, directions)]
     return rows
 
 
@@ -137,42 +118,26 @@ def search_options(name: str) -> DecodingOptions:
 
 
 def _row(
-    item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str]
+    item: DevelopmentSet, translate: Callable[[DevelopmentSet], Translated], labels: dict[str, str]
 ) -> dict[str, Any]:
     began = time.perf_counter()
-    texts, counts = run(item)
+    texts, counts = translate(item)
     seconds = time.perf_counter() - began
     scores = score(texts, item.references, item.target)
     fields = asdict(scores)
-    return {
-        "set": item.name,
-        "direction": item.direction,
-        **labels,
-        "sentences": scores.sentences,
-        "BLEU": fields.pop("bleu"),
-        "chrF": fields.pop("chrf"),
-        "sentences/s": len(texts) / seconds,
-        **fields,
-        **counts,
-        "seconds": seconds,
-    }
+    figures = {"BLEU": fields.pop("bleu"), "chrF": fields.pop("chrf")}
+    figures |= {"sentences/s": len(texts) / seconds, "seconds": seconds}
+    return {"set": item.name, "direction": item.direction, **labels, **figures, **fields, **counts}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = new_parser("quality", __doc__, "--data", "--sets", "--limit", "--threads", "--json")
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
     system.add_argument("--url", help="a server that answers POST /translate")
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument(
-        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
-    )
     parser.add_argument(
         "--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)"
     )
-    parser.add_argument("--limit", type=int, help="the first N pairs of each set")
     parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
     parser.add_argument(
         "--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)"
@@ -185,10 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="cpu", help="device of the torch backend")
     parser.add_argument("--slots", type=int, default=64, help="rows decoded together")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=50, help="texts in one request to a server")
     parser.add_argument("--api-key", help="key for the server")
-    parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 

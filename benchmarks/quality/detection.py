@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, run
 from server.text.language_id import LanguageDetector, words_of
 from server.text.languages import primary_subtag
 
@@ -30,45 +31,35 @@ BINS = (1, 40, 60, 80, 90, 98, 101)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.detection", description=__doc__
-    )
+    parser = new_parser("quality.detection", __doc__)
     parser.add_argument("texts", type=Path)
     parser.add_argument("--served", default="en,de,fr,es")
     parser.add_argument("--target", default="", help="language that the requests translate into")
     parser.add_argument("--train", type=Path)
     options = parser.parse_args(arguments)
-    try:
-        texts = list(read(options.texts))
-        if options.train:
-            lines = [
-                f"__label__{language} {words}"
-                for language, text in texts
-                if (words := words_of(text))
-            ]
-            random.Random(0).shuffle(lines)  # fastText learns them in their order
-            options.train.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            return 0
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run(lambda: _train(options) if options.train else _measure(options))
+
+
+def _train(options: argparse.Namespace) -> None:
+    lines = [
+        f"__label__{language} {words}"
+        for language, text in read(options.texts)
+        if (words := words_of(text))
+    ]
+    random.Random(0).shuffle(lines)  # fastText learns them in their order
+    options.train.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _measure(options: argparse.Namespace) -> None:
+    texts = list(read(options.texts))
     LanguageDetector(["en"]).detect("the house")  # loads the classifier
     start = time.process_time()
     rows, confidences = measure(texts, options.served.split(","), options.target)
     microseconds = 1e6 * (time.process_time() - start) / max(1, len(texts))
-    header = (
-        "words",
-        "texts of served languages",
-        "right",
-        "copied",
-        "of others",
-        "claimed",
-        "named right",
-    )
+    header = "words|texts of served languages|right|copied|of others|claimed|named right".split("|")
     print(report.table(header, rows))
     print(report.table(("confidence", "answers", "right"), confidences))
     print(f"{microseconds:.0f} microseconds of processor time a text")
-    return 0
 
 
 def read(path: Path) -> Iterator[tuple[str, str]]:
@@ -89,18 +80,11 @@ def measure(
     for language, text in texts:
         best = detector.detect(text, target)[0]
         row = next(name for most, name in WORDS if len(text.split()) <= most)
-        is_right, is_served = (
-            primary_subtag(best.language) == primary_subtag(language),
-            best.language in served,
-        )
+        is_right = primary_subtag(best.language) == primary_subtag(language)
         kind = "served" if language in served else "other"
-        counts.update(
-            [
-                (row, kind),
-                (f"{row} {kind}", f"right {is_right}"),
-                (f"{row} {kind}", f"served {is_served}"),
-            ]
-        )
+        counts[row, kind] += 1
+        counts[f"{row} {kind}", f"right {is_right}"] += 1
+        counts[f"{row} {kind}", f"served {best.language in served}"] += 1
         place = next(
             f"{low} to {high - 1}" for low, high in pairwise((0, *BINS)) if best.confidence < high
         )

@@ -16,7 +16,6 @@ SOURCES has folders with a file or folder for each language; server/text/tables/
 
 from __future__ import annotations
 
-import argparse
 import gettext
 import hashlib
 import random
@@ -24,6 +23,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from benchmarks.common.command_line import new_parser
 
 NO_SPACES = frozenset(("zh", "ja", "th", "km", "lo", "my", "dz"))
 TEXTS, MORE = 25_000, {"en": 3, "de": 3, "fr": 3, "es": 3}
@@ -42,24 +43,17 @@ _CODE = re.compile(r"[%<>{}\\$|@/=\d\n_&]|--|://")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.detection_texts", description=__doc__
-    )
+    parser = new_parser("quality.detection_texts", __doc__)
     parser.add_argument("sources", type=Path)
     parser.add_argument("texts", type=Path)
-    parser.add_argument(
-        "--kept",
-        action="store_true",
-        help="texts of the sentences that are kept aside, without words",
-    )
+    kept = "texts of the sentences that are kept aside, without words"
+    parser.add_argument("--kept", action="store_true", help=kept)
     options = parser.parse_args(arguments)
     files = [path for path in options.sources.glob("*/*") if path.is_dir() or path.suffix == ".txt"]
     languages = sorted({path.name.removesuffix(".txt") for path in files})
     if not languages:
-        print(
-            f"{options.sources} has no words/, texts/, phrases/ or messages/ with a language.",
-            file=sys.stderr,
-        )
+        what = "words/, texts/, phrases/ or messages/ with a language"
+        print(f"{options.sources} has no {what}.", file=sys.stderr)
         return 2
     names = [
         name
@@ -77,14 +71,13 @@ def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iter
     """Yields the texts of a language: at most half are words by their counts, a third short texts,
     half pieces of sentences."""
     chance, count = random.Random(language), TEXTS * MORE.get(language, 1)
-    counts = (
-        [line.rpartition(" ") for line in _lines(sources, "words", language)] if not kept else []
-    )
-    words = {
-        word: int(number) ** FLATTENED
-        for word, _, number in counts
-        if number.isdecimal() and int(number) > 2
-    }
+    lines = [] if kept else _lines(sources, "words", language)
+    counts = [
+        (word, int(number))
+        for word, _, number in (line.rpartition(" ") for line in lines)
+        if number.isdecimal()
+    ]
+    words = {word: number**FLATTENED for word, number in counts if number > 2}
     messages = [text for text in _messages(sources / "messages", language) if is_kept(text) == kept]
     short = [text for text in _lines(sources, "phrases", language) if is_kept(text) == kept]
     short += [text for text in messages if len(text.split()) <= MOST_WORDS]
@@ -100,15 +93,10 @@ def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iter
         _piece(language, chance.choice(long), chance)
         for _ in range(min(count // 2, 12 * len(long)))
     ]
+    may_be_named = names and language not in NO_SPACES and not kept
     for text in texts:
         parts = text.split()
-        if (
-            names
-            and len(parts) > 1
-            and language not in NO_SPACES
-            and not kept
-            and chance.random() < NAMED
-        ):
+        if may_be_named and len(parts) > 1 and chance.random() < NAMED:
             parts.insert(chance.randrange(len(parts) + 1), chance.choice(names))
         if parts:
             yield " ".join(parts)
@@ -144,9 +132,7 @@ def _names(language: str, lines: Iterable[str]) -> list[str]:
 def _lines(sources: Path, kind: str, language: str) -> list[str]:
     file = sources / kind / f"{language}.txt"
     return (
-        [line for line in file.read_text(encoding="utf-8").splitlines() if line]
-        if file.is_file()
-        else []
+        list(filter(None, file.read_text(encoding="utf-8").splitlines())) if file.is_file() else []
     )
 
 

@@ -7,7 +7,6 @@ and when only they are shown.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +18,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.common import report
-from model.analysis.attention_alignment import (
-    AlignmentLayer,
-    Weights,
-    Word,
-    alignment_map,
-    between_words,
-    words,
-)
+from benchmarks.common.command_line import new_parser
+from model.analysis import attention_alignment
+from model.analysis.attention_alignment import AlignmentLayer, Weights, Word, between_words, words
 from model.analysis.types import AttentionMaps
 from model.backends.interface import InspectableBackend
 from model.head_roles import open_exact
@@ -81,14 +75,9 @@ class _Pair:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.faithfulness", description=__doc__
-    )
-    parser.add_argument("--model", type=Path, required=True)
+    parser = new_parser("quality.faithfulness", __doc__, "--model")
     parser.add_argument("--data", type=Path, required=True, help="SET.SOURCE-TARGET.tsv")
-    parser.add_argument(
-        "--limit", type=int, default=300, help="number of sentences with enough words"
-    )
+    parser.add_argument("--limit", type=int, default=300, help="sentences with enough words")
     options = parser.parse_args(arguments)
     folder = read_folder(options.model)
     backend, tokenizer, config = open_exact(folder), folder.load_tokenizer(), folder.model
@@ -122,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "chance": chance.random((len(real[0]), len(real[1]))),
             "weights, mean of all heads": between_words(maps.cross.mean(axis=(0, 1)), *sides),
             "weights, mean of the last layer": between_words(maps.cross[-1].mean(axis=0), *sides),
-            "contributions, layer that aligns": between_words(alignment_map(maps, layer), *sides),
+            "contributions, layer that aligns": between_words(
+                attention_alignment.alignment_map(maps, layer), *sides
+            ),
             "effect": np.stack(
                 [whole - pair.score([n for n in every if n != hidden]) for hidden in every]
             ),

@@ -8,7 +8,6 @@ Without `--url` only the false alarms are measured.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, run
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from benchmarks.quality.behaviour.__main__ import DIRECTIONS, LANGUAGES
 from model.analysis.confidence import GOOD_CHRF
@@ -34,12 +34,12 @@ RIGHT_CHRF = 50.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.flags", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = new_parser("quality.flags", __doc__, "--data")
     parser.add_argument("--limit", type=int, default=500)
     parser.add_argument("--url")
     options = parser.parse_args(arguments)
-    try:
+
+    def measure() -> None:
         sets = [*behaviour_sets(), *read_sets(options.data, limit=options.limit)]
         names = dict.fromkeys(item.name for item in sets)
         alarms = [[name, *shares([item for item in sets if item.name == name])] for name in names]
@@ -50,18 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for name in names
                 for row in findings(options.url, [each for each in sets if each.name == name])
             ]
-            header = (
-                "translations of",
-                "flag",
-                "flagged",
-                f"of chrF < {GOOD_CHRF:.0f}",
-                f"of chrF >= {RIGHT_CHRF:.0f}",
-            )
-            print(report.table(header, found))
-    except (httpx.HTTPError, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+            limits = f"of chrF < {GOOD_CHRF:.0f}", f"of chrF >= {RIGHT_CHRF:.0f}"
+            print(report.table(("translations of", "flag", "flagged", *limits), found))
+
+    return run(measure)
 
 
 def behaviour_sets() -> list[DevelopmentSet]:
@@ -95,10 +87,8 @@ def findings(url: str, sets: Sequence[DevelopmentSet]) -> list[list[object]]:
     for item in sets:
         with httpx.Client(timeout=300) as client:
             for start in range(0, len(item.sources), 20):
-                texts, references = (
-                    item.sources[start : start + 20],
-                    item.references[start : start + 20],
-                )
+                part = slice(start, start + 20)
+                texts, references = item.sources[part], item.references[part]
                 body = {"q": texts, "source": item.source, "target": item.target, "details": True}
                 answer = client.post(f"{url}/translate", json=body).raise_for_status().json()
                 for text, reference, details in zip(

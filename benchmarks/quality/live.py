@@ -11,16 +11,15 @@ word t of the translation goes out after k + t - 1 words.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, run
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
 from model.evaluation import score
 
@@ -32,24 +31,29 @@ Policy = tuple[str, int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = new_parser("quality.live", __doc__, "--data", "--set")
+    parser.add_argument("url")
+    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--directions", nargs="+", default=["en-de", "de-en"])
+    parser.add_argument("--wait", nargs="*", type=int, default=[1, 2, 3])
+    parser.add_argument("--k", nargs="*", type=int, default=[1, 3, 5])
+    options = parser.parse_args(arguments)
     policies: list[Policy] = [
         *(("AlignAtt, wait", wait) for wait in options.wait),
         *(("wait-k, k", k) for k in options.k),
         ("whole sentences", 0),
     ]
-    try:
+
+    def measure() -> None:
         sets = choose(read_sets(options.data, [options.set], options.limit), options.directions)
         with httpx.Client(base_url=options.url, timeout=60) as client:
-            rows = [measure(client, item, policy) for item in sets for policy in policies]
-    except (httpx.HTTPError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(report.table(_HEADER, rows))
-    return 0
+            rows = [measured(client, item, policy) for item in sets for policy in policies]
+        print(report.table(_HEADER, rows))
+
+    return run(measure)
 
 
-def measure(client: httpx.Client, item: DevelopmentSet, policy: Policy) -> list[Any]:
+def measured(client: httpx.Client, item: DevelopmentSet, policy: Policy) -> list[Any]:
     """Returns the row of a development set and a policy."""
     pairs = [
         pair for pair in zip(item.sources, item.references, strict=True) if not _TWO.search(pair[0])
@@ -79,14 +83,9 @@ def translate(
     # the number of source words that were read when each word of the translation went out
     read: list[int] = []
     for count in range(1 if value else len(words), len(words) + 1):
-        ask: dict[str, Any] = {
-            "q": " ".join(words[:count]),
-            "source": source,
-            "target": target,
-            "prefix": prefix,
-        }
-        final = count == len(words)
-        ask |= {"final": final, "wait": value if name.startswith("Align") else 0}
+        final, wait = count == len(words), value if name.startswith("Align") else 0
+        ask: dict[str, Any] = {"q": " ".join(words[:count]), "source": source, "target": target}
+        ask |= {"prefix": prefix, "final": final, "wait": wait}
         answer = client.post("/live", json=ask).raise_for_status().json()
         prefix, shown = answer["prefix"], answer["target"]["text"][: answer["kept"]]
         if name.startswith("wait-k") and not final:
@@ -106,28 +105,10 @@ def average_lagging(read: Sequence[int], length: int) -> float:
 
 def _first_words(answer: dict[str, Any], count: int) -> tuple[list[str], str]:
     """Returns the pieces and the text of the first words, between spaces, of a translation."""
-    text, offsets, pieces = (
-        answer["target"]["text"],
-        answer["target"]["offsets"],
-        answer["target"]["pieces"],
-    )
+    text, offsets, pieces = (answer["target"][name] for name in ("text", "offsets", "pieces"))
     end = len(" ".join(text.split(" ")[:count]))
     kept = sum(stop <= end for _, stop in offsets[:-1]) if count else 0
     return pieces[:kept], text[:end]
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.live", description="Quality against delay."
-    )
-    parser.add_argument("url")
-    parser.add_argument("--data", type=Path, required=True, help="folder of SET.en-XX.tsv")
-    parser.add_argument("--set", default="tatoeba-dev")
-    parser.add_argument("--limit", type=int, default=200)
-    parser.add_argument("--directions", nargs="+", default=["en-de", "de-en"])
-    parser.add_argument("--wait", nargs="*", type=int, default=[1, 2, 3])
-    parser.add_argument("--k", nargs="*", type=int, default=[1, 3, 5])
-    return parser
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ import uvloop
 from benchmarks.common import report
 from benchmarks.robustness.client import documents, made_texts, references
 from benchmarks.robustness.hog import hog
-from benchmarks.robustness.kills import kills
-from benchmarks.robustness.overload import overload
+from benchmarks.robustness.overload import kills, overload
 from benchmarks.robustness.server import serving
 
 _NONE = (
@@ -66,36 +65,9 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
             ["--weights", str(options.weights), *options.server], Path(folder)
         ) as served:
             requests = await references(served.address, texts, options.source, options.target)
-            figures = await _measure(options, served, requests)
+            measure = {"overload": overload, "kills": kills, "hog": hog}[options.what]
+            figures = await measure(served, requests, options)
             return {"sentences per request": options.sentences, "texts": len(texts), **figures}
-
-
-async def _measure(options: argparse.Namespace, served: Any, requests: Any) -> dict[str, Any]:
-    clients, seconds = options.clients, options.seconds
-    match options.what:
-        case "overload":
-            return await overload(
-                served,
-                requests,
-                options.sentences,
-                clients,
-                seconds,
-                options.factor,
-                options.patient,
-            )
-        case "kills":
-            return await kills(served, requests, options.sentences, clients, seconds, options.every)
-        case _:
-            return await hog(
-                served,
-                requests,
-                options.source,
-                options.target,
-                clients,
-                seconds,
-                options.patience,
-                options.kinds,
-            )
 
 
 def _parser() -> argparse.ArgumentParser:

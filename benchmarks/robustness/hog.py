@@ -3,13 +3,15 @@ sentences, plain and with markup: their refusals and latency."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import http.client
 import json
 import sys
-import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,6 +20,7 @@ from benchmarks.robustness.client import (
     AttemptStats,
     CheckedRequest,
     CheckingClient,
+    closed_loop,
     distinct,
     made_texts,
 )
@@ -74,7 +77,7 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
         ).encode()
         return HogRequest("/translate", "application/json", body)
 
-    kept = [f"{'cat ' * count}{last}" for count in range(1, 49) for last in ("dog", "cow")]
+    kept = [f"{'cat ' * number}{last}" for number in range(1, 49) for last in ("dog", "cow")]
     repeated = {
         f"repeated {name}, 99,000 characters": translate(
             (fragment * 99_000)[:99_000],
@@ -145,29 +148,29 @@ def marked(sentence: str) -> str:
 
 
 async def hog(
-    served: Served,
-    requests: list[CheckedRequest],
-    source: str,
-    target: str,
-    clients: int,
-    seconds: float,
-    patience: float,
-    kinds: str,
+    served: Served, requests: list[CheckedRequest], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Measures each kind of hog whose name contains one of the `kinds`, which | separates, beside
     `clients` clients and one that sends markup for `seconds`, and these clients without the hog.
     The hog has the clients' address, or another one; it waits at most `patience` seconds for an
     answer."""
-    figures: dict[str, Any] = {"clients": clients, "refused": 0, "failures": Counter(), "wrong": 0}
+    source, target, patience = options.source, options.target, options.patience
+    figures: dict[str, Any] = {"failures": Counter(), "refused": 0, "wrong": 0}
+    figures["clients"] = options.clients
+
+    async def send(supply: Iterator[CheckedRequest], clients: int) -> AttemptStats:
+        pool = CheckingClient(served.address, AttemptStats(), 60.0)
+        await closed_loop(pool, supply, clients, options.seconds)
+        pool.close()
+        return pool.stats
 
     async def run() -> tuple[AttemptStats, AttemptStats]:
-        plain = _clients(served.address, requests, clients, seconds)
-        with_markup = _marked_client(served.address, requests, seconds, source, target)
-        return await asyncio.gather(plain, with_markup)
+        with_markup = _with_markup(requests, source, target)
+        return await asyncio.gather(send(distinct(requests), options.clients), send(with_markup, 1))
 
     await run()
     for kind, request in hog_requests(source, target).items():
-        if not any(part in kind for part in kinds.split("|")):
+        if not any(part in kind for part in options.kinds.split("|")):
             continue
         without = await run()
         for name, address in (("same address", ""), ("another address", OTHER_ADDRESS)):
@@ -200,43 +203,14 @@ async def hog(
     return figures
 
 
-async def _clients(
-    address: Address, requests: list[CheckedRequest], clients: int, seconds: float
-) -> AttemptStats:
-    """Runs clients that send their next request after each answer. A rejected client waits for its
-    Retry-After."""
-    stats, end, supply = AttemptStats(), time.monotonic() + seconds, distinct(requests)
-    pool = CheckingClient(address, stats, 60.0)
-
-    async def client() -> None:
-        while (left := end - time.monotonic()) > 0:
-            outcome = await pool.send(next(supply))
-            if outcome.status == "429":
-                await asyncio.sleep(min(outcome.retry_after, left))
-
-    await asyncio.gather(*(client() for _ in range(clients)))
-    pool.close()
-    return stats
-
-
-async def _marked_client(
-    address: Address, requests: list[CheckedRequest], seconds: float, source: str, target: str
-) -> AttemptStats:
-    """Runs one client that sends single sentences with a tag."""
-    stats, end, number = AttemptStats(), time.monotonic() + seconds, 0
-    pool = CheckingClient(address, stats, 60.0)
-    while time.monotonic() < end:
-        body = json.loads(requests[number % len(requests)].body)
-        text = body["q"] if isinstance(body["q"], str) else body["q"][0]
-        sent = json.dumps(
-            {"q": marked(f"{text} {number}."), "source": source, "target": target, "format": "html"}
-        )
-        outcome = await pool.send(CheckedRequest(sent.encode(), ""))
-        if outcome.status == "429":
-            await asyncio.sleep(min(outcome.retry_after, max(0.0, end - time.monotonic())))
-        number += 1
-    pool.close()
-    return stats
+def _with_markup(
+    requests: list[CheckedRequest], source: str, target: str
+) -> Iterator[CheckedRequest]:
+    """Yields requests for different single sentences with a tag, in an endless cycle."""
+    for number in count():
+        text = json.loads(requests[number % len(requests)].body)["q"]
+        body = {"q": marked(f"{text} {number}."), "source": source, "target": target}
+        yield CheckedRequest(json.dumps(body | {"format": "html"}).encode(), "")
 
 
 async def _hog(

@@ -1,11 +1,15 @@
-"""Load above the capacity of the server: accepted and rejected requests, latency, retries after
-Retry-After."""
+"""Load above the capacity of the server, with retries after Retry-After; and repeated kill -9 of the
+worker under load, after which every request is still answered correctly, only later."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
 import heapq
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -134,51 +138,46 @@ class Overload:
 
 
 async def overload(
-    served: Served,
-    requests: list[CheckedRequest],
-    sentences: int,
-    clients: int,
-    seconds: float,
-    factor: float,
-    retry_share: float,
+    served: Served, requests: list[CheckedRequest], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Measures the capacity of the server, sends `factor` times that load for `seconds`, and
-    measures the capacity again: that of a virtual machine changes. Each request has `sentences`
-    sentences."""
+    measures the capacity again: that of a virtual machine changes."""
     supply = distinct(requests)
     warm_client = CheckingClient(served.address, AttemptStats(), 60.0)
-    measured = min(20.0, max(5.0, seconds / 10))
-    await closed_loop(warm_client, supply, clients, 2.0)
-    capacity = await closed_loop(warm_client, supply, clients, measured)
+
+    async def capacity() -> float:
+        """Returns answers per second. A 429 is soon sent again: after an overload the server keeps
+        room for those that it told to return."""
+        measured = min(20.0, max(5.0, options.seconds / 10))
+        await closed_loop(warm_client, supply, options.clients, 2.0, 0.1)
+        result = await closed_loop(warm_client, supply, options.clients, measured, 0.1)
+        if failures := warm_client.stats.failures():
+            raise RuntimeError(f"While its capacity was measured, the server answered {failures}.")
+        return result
+
+    capacities = [await capacity()]
     stats, memory = AttemptStats(), Memory()
     before = await served.metrics()
     client = CheckingClient(served.address, stats, 110.0)
-    load = Overload(client, supply, retry_share)
+    load = Overload(client, supply, options.patient)
     memory_task = asyncio.create_task(record_memory(served, memory))
     began, processor = time.monotonic(), time.process_time()
-    await load.run(factor * capacity, seconds)
+    await load.run(options.factor * capacities[0], options.seconds)
     elapsed, processor = time.monotonic() - began, time.process_time() - processor
     memory_task.cancel()
     after = await served.metrics()
     client.close()
-    await closed_loop(warm_client, supply, clients, 2.0)
-    capacities = [capacity, await closed_loop(warm_client, supply, clients, measured)]
+    capacities.append(await capacity())
     warm_client.close()
-    goodput = stats.answers / elapsed
     settled = int(SETTLED * stats.answers)
+    rejected = growth(before, after, "attentive_requests_rejected_total")
     return {
-        "capacity before and after, answers/s": [round(capacity, 1) for capacity in capacities],
-        "clients of the capacity": clients,
-        "attempts/s": round(load.sent / seconds, 1),
-        "seconds": round(elapsed, 1),
-        "patient": retry_share,
+        "capacity before and after, answers/s": [round(each, 1) for each in capacities],
+        "clients of the capacity": options.clients,
+        "attempts/s": round(load.sent / options.seconds, 1),
+        "patient": options.patient,
         "attempts": load.sent,
-        "statuses": dict(stats.statuses),
-        "failures": stats.failures(),
-        "answers/s": round(goodput, 1),
-        "answers/s of the mean capacity": round(2 * goodput / sum(capacities), 3),
-        "wrong": stats.wrong,
-        "repeated ids": stats.repeated_ids,
+        "answers/s of the mean capacity": round(2 * stats.answers / elapsed / sum(capacities), 3),
         "generator behind, s": round(load.latest, 2),
         "generator's processor time, ms per attempt": round(1000 * processor / load.sent, 3),
         "accepted p50 ms": 1000 * stats.latency(0.5, settled),
@@ -190,16 +189,69 @@ async def overload(
         "retries": dict(sorted(load.retries.sent.items())),
         "accepted, by retry": dict(sorted(load.retries.accepted.items())),
         "Retry-After of the 429s": dict(sorted(load.retries.retry_after.items())),
-        "metrics minus clients": stats.differences(before, after),
-        "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
-        - stats.statuses["429"],
-        "sentences translated twice or in vain": growth(
-            before, after, "attentive_request_success_total"
-        )
-        - sentences * stats.answers,
+        "refusals counted minus 429s": rejected - stats.statuses["429"],
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),
+        **_figures(stats, elapsed, before, after, options.sentences),
     }
+
+
+async def kills(
+    served: Served, requests: list[CheckedRequest], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Runs `clients` clients for `seconds`, and kills the worker every `every` seconds."""
+    stats, killed = AttemptStats(), list[int]()
+    client = CheckingClient(served.address, stats, 110.0)
+    before = await served.metrics()
+    began = time.monotonic()
+    killing = asyncio.create_task(_kill(served, client, options.every, killed))
+    await closed_loop(client, distinct(requests), options.clients, options.seconds)
+    elapsed = time.monotonic() - began
+    killing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await killing
+    client.close()
+    await served.until_ready()
+    after = await served.metrics()
+    return {
+        "clients": options.clients,
+        "kills": len(killed),
+        "in flight at each kill": killed,
+        "restarts": growth(before, after, "attentive_worker_restarts_total"),
+        "p50 ms": 1000 * stats.latency(0.5),
+        "p99 ms": 1000 * stats.latency(0.99),
+        "slowest ms": 1000 * stats.latency(1.0),
+        **_figures(stats, elapsed, before, after, options.sentences),
+    }
+
+
+def _figures(
+    stats: AttemptStats, seconds: float, before: Counter[str], after: Counter[str], sentences: int
+) -> dict[str, Any]:
+    """Returns what both runs count; each request has `sentences` sentences."""
+    translated = growth(before, after, "attentive_request_success_total")
+    return {
+        "seconds": round(seconds, 1),
+        "answers": stats.answers,
+        "answers/s": round(stats.answers / seconds, 1),
+        "statuses": dict(stats.statuses),
+        "failures": stats.failures(),
+        "wrong": stats.wrong,
+        "repeated ids": stats.repeated_ids,
+        "metrics minus clients": stats.differences(before, after),
+        "sentences translated twice or in vain": translated - sentences * stats.answers,
+    }
+
+
+async def _kill(served: Served, client: CheckingClient, every: float, killed: list[int]) -> None:
+    """Kills the worker every `every` seconds and records how many requests were in flight."""
+    while True:
+        await asyncio.sleep(every)
+        worker = await served.worker()
+        if worker is not None:
+            killed.append(len(client.in_flight))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
 
 def _first(stats: AttemptStats, answers: int) -> AttemptStats:

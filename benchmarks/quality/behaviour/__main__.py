@@ -12,7 +12,6 @@ counts them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -20,10 +19,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
-
-from attentive import Client, ServerError
+from attentive import Client
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, run
 
 SETS = ("sentences", "first")
 LANGUAGES = ("en", "de", "fr", "es")
@@ -35,20 +33,19 @@ BATCH = 20
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    options = _parser().parse_args(arguments)
-    try:
-        if options.command == "sheets":
-            write_sheets(
-                options.folder,
-                options.set,
-                dict(system.split("=", 1) for system in options.systems),
-            )
-        else:
-            print_grades(options.folder)
-    except (ServerError, httpx.HTTPError, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    parser = new_parser("quality.behaviour", __doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    sheets = commands.add_parser("sheets", help="translate the set and write sheets for readers")
+    sheets.add_argument("folder", type=Path)
+    sheets.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
+    sheets.add_argument("systems", nargs="+", metavar="NAME=URL")
+    grades = commands.add_parser("grades", help="count the grades of the readers")
+    grades.add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    if options.command == "grades":
+        return run(lambda: print_grades(options.folder))
+    systems = dict(system.split("=", 1) for system in options.systems)
+    return run(lambda: write_sheets(options.folder, options.set, systems))
 
 
 def write_sheets(folder: Path, name: str, systems: dict[str, str]) -> None:
@@ -56,10 +53,8 @@ def write_sheets(folder: Path, name: str, systems: dict[str, str]) -> None:
     the systems of each sentence in random order, and the key: the systems by direction and id of a
     sentence."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        line.split("\t")
-        for line in Path(__file__).with_name(f"{name}.tsv").read_text(encoding="utf-8").splitlines()
-    ]
+    file = Path(__file__).with_name(f"{name}.tsv")
+    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
     key: dict[str, dict[str, list[str]]] = {}
     for source, target in DIRECTIONS:
         chance = random.Random(SEED)
@@ -116,21 +111,6 @@ def read_grades(path: Path, orders: dict[str, list[str]]) -> str:
         if len(letters.get(id, "")) != len(order) or not set(letters[id]) <= set(GRADES):
             raise ValueError(f"{id} of {path.name} needs {len(order)} letters of r, u and w.")
     return "".join(letters[id] for id in orders)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.behaviour", description="Blind readings."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    sheets = commands.add_parser("sheets", help="translate the set and write sheets for readers")
-    sheets.add_argument("folder", type=Path)
-    sheets.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
-    sheets.add_argument("systems", nargs="+", metavar="NAME=URL")
-    commands.add_parser("grades", help="count the grades of the readers").add_argument(
-        "folder", type=Path
-    )
-    return parser
 
 
 if __name__ == "__main__":
