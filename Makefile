@@ -120,7 +120,7 @@ HOSTILE_TEXTS ?= 200000
 HOSTILE_SEED ?= 1
 fuzz: install-dev linear
 	HOSTILE_TEXTS=$(HOSTILE_TEXTS) HOSTILE_SEED=$(HOSTILE_SEED) $(BIN)/python -m pytest -n 0 tests/unit/server/text/test_hostile_model.py
-	EVERY_LANGUAGE=1 $(BIN)/python -m pytest -n 0 tests/integration/test_protected_spans.py
+	EVERY_LANGUAGE=1 $(BIN)/python -m pytest -n 0 tests/integration/test_default_model.py
 	$(PIP) --editable ".[fuzz]"
 	for target in texts txt glossary srt vtt html md po json yaml xliff docx pptx xlsx pdf odt epub archive; do \
 		$(BIN)/python -m tests.fuzz $$target -max_total_time=$(FUZZ_SECONDS) || exit 1; done

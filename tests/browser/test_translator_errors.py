@@ -71,30 +71,30 @@ def test_errors_of_the_server_are_in_the_language_of_the_interface(
     page_log.messages.clear()
 
 
-@pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (0, True), (400, False)])
 @pytest.mark.parametrize("address", ["/", "/attention"])
 def test_a_text_is_tried_again_where_the_cause_may_pass(
-    open_page: OpenPage, live: LiveServer, page_log: PageLog, address: str, status: int, again: bool
+    open_page: OpenPage, live: LiveServer, page_log: PageLog, address: str
 ) -> None:
     page = open_page()
     page.goto(f"{live.url}{address}#source=en&target=de")
     page.wait_for_selector("#to option", state="attached")
     page.clock.install()
+    for status, again in ((503, True), (429, True), (0, True), (400, False)):
 
-    def fail(route: Any) -> None:
-        if status:
-            route.fulfill(status=status, json={"error": "A sentence of the server."})
-        else:
-            route.abort()
+        def fail(route: Any, status: int = status) -> None:
+            if status:
+                route.fulfill(status=status, json={"error": "A sentence of the server."})
+            else:
+                route.abort()
 
-    page.route("**/translate", fail)
-    page.fill("#text", SENTENCE)
-    page.wait_for_selector("#error:not([hidden])")
-    page.unroute("**/translate")
-    page.clock.fast_forward(60_000)
-    if not again:
-        assert page.locator("#error").is_visible()
-        page.press("#text", "Control+Enter")
-    page.wait_for_selector("#output:not(.busy) .w")
-    assert page.locator("#error").is_hidden()
+        page.route("**/translate", fail)
+        page.fill("#text", f"{SENTENCE} {status}")
+        page.wait_for_selector("#error:not([hidden])")
+        page.unroute("**/translate")
+        page.clock.fast_forward(60_000)
+        if not again:
+            assert page.locator("#error").is_visible()
+            page.press("#text", "Control+Enter")
+        page.wait_for_selector("#output:not(.busy) .w")
+        assert page.locator("#error").is_hidden()
     page_log.messages.clear()

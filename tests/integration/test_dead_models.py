@@ -5,21 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.servers.in_process import wait_for
 from tests.support.servers.live import LiveServer, live_server, tiny_model
 
 ASK = {"q": "Hello", "source": "en", "target": "de", "details": True}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.2)
-    assert condition()
 
 
 def route(server: LiveServer, **fields: str) -> str:
@@ -43,15 +36,15 @@ def test_a_pair_outlives_its_first_model_and_gets_it_back(tmp_path: Path) -> Non
         assert route(server) == "second" and route(server, model="first") == "503"
         assert list(server.get("/ready").json()["errors"]) == ["first"]
         file.write_bytes(whole)
-        until(lambda: route(server) == "first")
+        wait_for(lambda: route(server) == "first", 120)
         assert server.get("/ready").json()["errors"] == {}
         file.write_bytes(whole[:1000])
         # the next worker reads it again
         os.kill(server.get("/ready").json()["workers"][0]["pid"], signal.SIGKILL)
-        until(lambda: route(server) == "second")
+        wait_for(lambda: route(server) == "second", 120)
         file.write_bytes(whole)
-        until(lambda: route(server) == "first")
-        until(lambda: not server.get("/ready").json()["models"])  # idle
+        wait_for(lambda: route(server) == "first", 120)
+        wait_for(lambda: not server.get("/ready").json()["models"], 120)  # idle
         file.unlink()
         assert route(server) == "second"
         assert server.get("/ready").status == 200

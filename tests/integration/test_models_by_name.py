@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from server.services import Services
 from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.fake_firefox_list import MODEL, PublishedModels
+from tests.support.servers.in_process import wait_for
 from tests.support.servers.live import LiveServer, live_server
 
 ASK = {"q": "Hello", "source": "en", "target": "it"}
@@ -26,13 +26,6 @@ def published(tmp_path: Path) -> Iterator[PublishedModels]:
     served.models["en-it"] = [served.entry | {"targetLanguage": "it"}]
     yield served
     served.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 240
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.2)
-    assert condition()
 
 
 def pulls(server: LiveServer) -> list[dict]:
@@ -59,12 +52,12 @@ def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_ne
         live_server(tiny_weights, tmp_path / "two.log", flags) as second,
     ):
         assert first.post("/translate", ASK | {"target": "de"}).status == 200
-        until(lambda: any(pull["error"] for pull in pulls(first)))
+        wait_for(lambda: any(pull["error"] for pull in pulls(first)), 240)
         assert first.post("/translate", ASK).status == 400
         assert not list((tmp_path / "data" / "models").glob("*/config.json"))
         file.write_bytes(whole)
         for server in (first, second):
-            until(lambda server=server: not pulls(server))
+            wait_for(lambda server=server: not pulls(server), 240)
             assert server.post("/translate", ASK | {"details": True}).json()["details"]["route"][0][
                 "model"
             ] == ("firefox-en-it")

@@ -34,9 +34,10 @@ def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> N
     the tests."""
     assert LIBRARY is not None
     environment, home = tmp_path / "environment", tmp_path / "home"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    (environment / "python-ready").touch()
-    folders = [f"VENV={environment}", f"STAGE={tmp_path}/stage", f"DIST={tmp_path}"]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    # make takes the environment of the tests as it is.
+    folders = [f"VENV={sys.prefix}", "--old-file", f"{sys.prefix}/python-ready"]
+    folders += [f"STAGE={tmp_path}/stage", f"DIST={tmp_path}"]
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -53,12 +54,10 @@ def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> N
     )
     [wheel] = tmp_path.glob("attentive_server-*-py3-none-manylinux_2_*.whl")
     assert int(wheel.name.split("_")[3]) <= OLDEST_GLIBC, wheel.name
-    subprocess.run(
-        [environment / "bin/pip", "install", "--no-deps", "--no-index", wheel],
-        env=variables,
-        check=True,
-    )
     [packages] = (environment / "lib").glob("python*/site-packages")
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin/python", "install"]
+    options = ["--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, *options, wheel], env=variables, check=True)
     (packages / "torch.py").write_text(
         'raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n'
     )
@@ -67,10 +66,8 @@ def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> N
     home.mkdir()
     program = {"cwd": home, "env": {"PATH": f"{environment}/bin", "HOME": str(home)}}
     words = ["attentive", "translate", "--from", "en", "--to", "de"]
-    assert (
-        subprocess.check_output(words, input=f"{TEXT}\n", text=True, **program)
-        == f"{TRANSLATION}\n"
-    )
+    output = subprocess.check_output(words, input=f"{TEXT}\n", text=True, **program)
+    assert output == f"{TRANSLATION}\n"
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as stream:
         process = subprocess.Popen(

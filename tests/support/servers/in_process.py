@@ -38,8 +38,10 @@ def running(
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Waits until the condition is true. Raises AssertionError after `seconds`."""
-    deadline = time.monotonic() + seconds
+    """Waits until the condition is true, and asks less often after a while. Raises AssertionError
+    after `seconds`."""
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+        waited = time.monotonic() - began
+        assert waited < seconds
+        time.sleep(min(0.2, 0.002 + waited / 20))

@@ -1,14 +1,16 @@
-"""The shipped model keeps placeholders and markup of interface strings, and generated spans of
-every kind."""
+"""The default model behind the whole server: no rule of tests.support.texts.hard_input is broken,
+and placeholders and markup of interface strings and generated spans of every kind are kept."""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import pytest
 
 from tests.support.servers.live import ROOT, LiveServer
+from tests.support.texts.hard_input import CASES, Case, broken_rules
 from tests.support.texts.kept_parts import TEXTS
 
 pytestmark = pytest.mark.slow
@@ -25,10 +27,10 @@ def share(texts: list, first: int) -> list:
     return texts[first :: len(TARGETS)] if THIRDS else texts
 
 
-def translate(shipped: LiveServer, texts: list[str], source: str, target: str) -> list[str]:
+def translate(shipped: LiveServer, texts: str | list[str], source: str, target: str) -> Any:
     answer = shipped.post("/translate", {"q": texts, "source": source, "target": target})
     assert answer.status == 200, answer.body
-    return list(answer.json()["translatedText"])
+    return answer.json()["translatedText"]
 
 
 @pytest.mark.parametrize(("target", "first"), TARGETS)
@@ -58,3 +60,20 @@ def test_marked_parts_are_kept(shipped: LiveServer, target: str, first: int) -> 
         for kept, answer in zip(texts, answers, strict=True)
         if (broken := kept.broken_rules(answer))
     ] == []
+
+
+@pytest.fixture(scope="module")
+def directions(shipped: LiveServer) -> set[tuple[str, str]]:
+    languages = shipped.get("/languages").json()
+    return {(item["code"], target) for item in languages for target in item["targets"]}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} {case.source}-{case.target}")
+def test_no_rule_is_broken(
+    case: Case, shipped: LiveServer, directions: set[tuple[str, str]]
+) -> None:
+    if (case.source, case.target) not in directions:
+        pytest.skip(f"no model from {case.source} to {case.target}")
+    text = translate(shipped, case.text, case.source, case.target)
+    assert broken_rules(case, text) == [], text
+    assert translate(shipped, [case.text, "Hello!"], case.source, case.target)[0] == text
