@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         catalog = ModelCatalog(find_served(settings)[0]).only(options.model.name)
         services = local_services(settings, catalog=catalog)
         rows, marked = asyncio.run(measure_all(services, options.model.name, options.data))
-        header = "set links words AER precision recall tags-right sentences pairs/s".split()
+        header = "set|links|words|AER|precision|recall|tags right|sentences|pairs/s".split("|")
         for head, table in ((header, rows), (marked_sentences.HEADER, marked)):
             print(report.table(head, table) + "\n" if table else "")
         if options.json:

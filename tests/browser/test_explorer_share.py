@@ -34,25 +34,23 @@ def download(page: Any, view: str, **fields: str) -> tuple[bytes, dict[str, str]
     return Path(file.value.path()).read_bytes(), dict(parse_qsl(urlsplit(asked.value.url).query))
 
 
-@pytest.mark.parametrize("view", PICTURES)
 def test_every_view_is_downloaded_with_title_theme_resolution_and_heads_that_are_off(
-    explorer: Any, view: str
+    explorer: Any,
 ) -> None:
-    format, expected = PICTURES[view]
     explorer.evaluate("location.hash += '&off=cross.0.1'")
     explorer.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
-    explorer.hover("#output .w >> nth=1")
-    chosen = {"title": "My title", "theme": "dark"} | ({"dpi": "72"} if format == "png" else {})
-    content, sent = download(explorer, view, format=format, **chosen)
-    assert content.startswith(FILES[format])
-    wanted = expected | chosen | {"view": view, "format": format, "masked_heads": "cross.0.1"}
-    assert wanted.items() <= sent.items()
-    if format == "svg":
-        assert (
-            b">My title<" in content and b"without cross.0.1" in content and b"#191b23" in content
-        )
-    if view == "card":
-        assert struct.unpack(">II", content[16:24]) == (900, 473)
+    for view, (format, expected) in PICTURES.items():
+        explorer.hover("#output .w >> nth=1")
+        chosen = {"title": "My title", "theme": "dark"} | ({"dpi": "72"} if format == "png" else {})
+        content, sent = download(explorer, view, format=format, **chosen)
+        assert content.startswith(FILES[format])
+        wanted = expected | chosen | {"view": view, "format": format, "masked_heads": "cross.0.1"}
+        assert wanted.items() <= sent.items()
+        if format == "svg":
+            for part in (b">My title<", b"without cross.0.1", b"#191b23"):
+                assert part in content
+        if view == "card":
+            assert struct.unpack(">II", content[16:24]) == (900, 473)
 
 
 def test_files_of_a_translation_that_the_server_no_longer_keeps(

@@ -55,9 +55,10 @@ def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> N
     [wheel] = tmp_path.glob("attentive_server-*-py3-none-manylinux_2_*.whl")
     assert int(wheel.name.split("_")[3]) <= OLDEST_GLIBC, wheel.name
     [packages] = (environment / "lib").glob("python*/site-packages")
-    pip = [sys.executable, "-m", "pip", "--python", environment / "bin/python", "install"]
+    python = str(environment / "bin/python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install"]
     options = ["--no-deps", "--no-index", "--no-compile"]
-    subprocess.run([*pip, *options, wheel], env=variables, check=True)
+    subprocess.run([*pip, *options, str(wheel)], env=variables, check=True)
     (packages / "torch.py").write_text(
         'raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n'
     )

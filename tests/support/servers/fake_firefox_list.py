@@ -31,7 +31,7 @@ class PublishedModels:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        config = random_firefox(path / "made").config
+        config = random_firefox(path / "made", heads=2).config
         lists = random_lists(config.vocab_size, config.vocab_size, 3)
         (path / "made" / SHORTLIST).write_bytes(binary_shortlist(lists, 16))
         weights = (path / "made" / MODEL).read_bytes()

@@ -114,19 +114,10 @@ class LiveServer:
 @contextmanager
 def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iterator[LiveServer]:
     """Runs `attentive serve` on a free port and waits until it is ready. It is stopped with
-    SIGTERM."""
+    SIGTERM. It has one thread, because those of several servers would wait for each other."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "server",
-        "serve",
-        "--port",
-        str(port),
-        "--weights",
-        str(weights),
-        *arguments,
-    ]
+    command = [sys.executable, "-m", "server", "serve", "--port", str(port), "--threads", "1"]
+    command += ["--weights", str(weights), *arguments]
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("ATTENTIVE_")
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +41,14 @@ TEXTS = [
 FAMILIES = {"marian": ("en", "de"), "nllb": ("en", "de"), "m2m100": ("en", "de")}
 
 
-def added(path: Path, family: str) -> Any:
-    """Saves a random model with added tokens as transformers does. Returns its tokenizer."""
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Any]]:
+    """Returns a function that gives the folder of a random model of a family with added tokens, as
+    transformers saves it, and its tokenizer."""
+    return cache(lambda family: save_added(tmp_path_factory.mktemp(family), family))
+
+
+def save_added(path: Path, family: str) -> tuple[Path, Any]:
     make = random_huggingface if family == "marian" else random_multilingual
     arguments = () if family == "marian" else (family,)
     model = make(path / "first", *arguments, seed=1)
@@ -57,19 +65,19 @@ def added(path: Path, family: str) -> Any:
             shutil.copy(path / "first" / name, path / "model" / name)
     model.save_pretrained(path / "model")
     tokenizer.save_pretrained(path / "model")
-    return tokenizer
+    return path / "model", tokenizer
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_added_tokens_are_matched_in_a_text_and_written_as_in_transformers(
-    family: str, tmp_path: Path
+    family: str, added: Callable[[str], tuple[Path, Any]], tmp_path: Path
 ) -> None:
-    theirs = added(tmp_path, family)
+    path, theirs = added(family)
     if family == "nllb":
-        assert not (tmp_path / "model" / "sentencepiece.bpe.model").exists(), (
+        assert not (path / "sentencepiece.bpe.model").exists(), (
             "transformers 5 writes tokenizer.json only"
         )
-    folder = import_model(tmp_path / "model", tmp_path / "weights", ImportOptions())
+    folder = import_model(path, tmp_path / "weights", ImportOptions())
     ours, (source, target) = folder.load_tokenizer(), FAMILIES[family]
     for text in TEXTS:
         [*ids] = theirs(text, add_special_tokens=False)["input_ids"]
@@ -90,9 +98,11 @@ def test_added_tokens_are_matched_in_a_text_and_written_as_in_transformers(
             assert ours.decode_pieces(written).text == ours.decode(written)
 
 
-def test_the_same_tokens_are_read_from_each_file(tmp_path: Path) -> None:
-    added(tmp_path, "marian")
-    model, weights, found = tmp_path / "model", tmp_path / "weights", []
+def test_the_same_tokens_are_read_from_each_file(
+    added: Callable[[str], tuple[Path, Any]], tmp_path: Path
+) -> None:
+    model = shutil.copytree(added("marian")[0], tmp_path / "model")
+    weights, found = tmp_path / "weights", []
     config = json.loads((model / "tokenizer_config.json").read_text())
     decoder = config["added_tokens_decoder"]
     ids = {entry["content"]: int(i) for i, entry in decoder.items()}
@@ -120,13 +130,12 @@ def test_the_same_tokens_are_read_from_each_file(tmp_path: Path) -> None:
     assert found[0] == found[1] == found[2] and ids["ACME"] in found[0][0]
 
 
-def test_texts_of_callers_do_not_contain_the_special_tokens(tmp_path: Path) -> None:
+def test_texts_of_callers_do_not_contain_the_special_tokens(
+    added: Callable[[str], tuple[Path, Any]], tmp_path: Path
+) -> None:
     """A text must neither end a source nor choose a language."""
     for family, texts in (("marian", ["a</s>b"]), ("nllb", ["a</s>b", "a deu_Latn b"])):
-        added(tmp_path / family, family)
-        folder = import_model(
-            tmp_path / family / "model", tmp_path / "weights", ImportOptions(name=family)
-        )
+        folder = import_model(added(family)[0], tmp_path / "weights", ImportOptions(name=family))
         tokenizer = folder.load_tokenizer()
         special = {folder.model.eos_id, tokenizer.first_token("de")}
         for text in texts:
@@ -190,10 +199,12 @@ def test_two_tokenizer_files_of_a_model_differ_in_few_texts(tmp_path: Path) -> N
     ],
 )
 def test_a_tokenizer_json_that_cannot_be_read_is_refused(
-    change: dict[str, Any], reason: str, tmp_path: Path
+    change: dict[str, Any],
+    reason: str,
+    added: Callable[[str], tuple[Path, Any]],
+    tmp_path: Path,
 ) -> None:
-    added(tmp_path, "nllb")
-    file = tmp_path / "model" / "tokenizer.json"
+    file = shutil.copytree(added("nllb")[0], tmp_path / "model") / "tokenizer.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(ImportRefused, match=reason):
         import_model(tmp_path / "model", tmp_path / "weights")
