@@ -29,6 +29,30 @@ INTERFACES = ("en", "de", "fr", "es")
 """Languages of the translator's page."""
 TIMEOUT = 60_000
 """Milliseconds of a wait; the machine may be busy."""
+MARK_STYLES = """() => {
+  const backgrounds = new Map([[null, ""]]), seen = new Set();
+  const background = (node) => {
+    if (!backgrounds.has(node)) {
+      const { backgroundColor, backgroundImage, opacity, position } = getComputedStyle(node);
+      const own = [backgroundColor, backgroundImage, opacity].join();
+      const alone = ["absolute", "fixed", "sticky"].includes(position) ? backgrounds.size : "";
+      const plain = own === "rgba(0, 0, 0, 0),none,1" ? "" : own;
+      backgrounds.set(node, `${background(node.parentElement)}${plain}${alone}`);
+    }
+    return backgrounds.get(node);
+  };
+  for (const node of document.querySelectorAll("body *")) {
+    node.removeAttribute("data-style");
+    const hasText = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!node.checkVisibility() || !(hasText || node.matches("input, select, textarea"))) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(node);
+    const style = [color, fontSize, fontWeight, background(node)].join();
+    if (!seen.has(style)) node.setAttribute("data-style", "");
+    seen.add(style);
+  }
+}"""
+"""Marks the first element of each style of text: colours, size, weight and what is behind it, which
+for elements that are positioned may be any other element."""
 OpenPage = Callable[..., Any]
 Violations = Callable[..., list[tuple[str, str]]]
 
@@ -218,20 +242,22 @@ def shown(page: Any) -> None:
 @pytest.fixture
 def violations() -> Violations:
     """Returns a function that lists the findings of axe-core on a page: the rule and its first
-    element, of the given rules or of all. The size of targets is a rule of WCAG 2.2 that axe-core
-    leaves out by default."""
+    element. The size of targets is a rule of WCAG 2.2 that axe-core leaves out by default. With
+    `contrast` only colours are compared, of one element for each style of text."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
     )
 
-    def found(page: Any, *rules: str) -> list[tuple[str, str]]:
-        options: dict[str, Any] = {
-            "rules": {"target-size": {"enabled": True}},
-            "resultTypes": ["violations"],
-        }
-        if rules:
-            options["runOnly"] = {"type": "rule", "values": rules}
-        answer = axe.Axe().run(page, options=options).response
+    def found(page: Any, contrast: bool = False) -> list[tuple[str, str]]:
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        context = None
+        if contrast:
+            page.evaluate(MARK_STYLES)
+            options["runOnly"] = {"type": "rule", "values": ["color-contrast"]}
+            context = {"include": [["[data-style]"]]}
+        else:
+            options["rules"] = {"target-size": {"enabled": True}}
+        answer = axe.Axe().run(page, context, options).response
         return [(rule["id"], rule["nodes"][0]["html"]) for rule in answer["violations"]]
 
     return found

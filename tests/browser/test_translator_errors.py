@@ -79,14 +79,15 @@ def test_a_text_is_tried_again_where_the_cause_may_pass(
     page.goto(f"{live.url}{address}#source=en&target=de")
     page.wait_for_selector("#to option", state="attached")
     page.clock.install()
+    status = 0
+
+    def fail(route: Any) -> None:
+        if status:
+            route.fulfill(status=status, json={"error": "A sentence of the server."})
+        else:
+            route.abort()
+
     for status, again in ((503, True), (429, True), (0, True), (400, False)):
-
-        def fail(route: Any, status: int = status) -> None:
-            if status:
-                route.fulfill(status=status, json={"error": "A sentence of the server."})
-            else:
-                route.abort()
-
         page.route("**/translate", fail)
         page.fill("#text", f"{SENTENCE} {status}")
         page.wait_for_selector("#error:not([hidden])")
