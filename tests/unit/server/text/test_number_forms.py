@@ -21,33 +21,16 @@ PAIRS = [
     for source, target in (("en", other), (other, "en"))
 ]
 CONTEXTS = {
-    "euros": (
-        "It costs {} euros.",
-        "Es kostet {} Euro.",
-        "Cela coûte {} euros.",
-        "Cuesta {} euros.",
-    ),
-    "sign": (
-        "It costs €{} now.",
-        "Es kostet €{} jetzt.",
-        "Cela coûte €{} maintenant.",
-        "Cuesta €{} ahora.",
-    ),
-    "unit": ("It weighs {} kg.", "Es wiegt {} kg.", "Il pèse {} kg.", "Pesa {} kg."),
-    "glued": ("It is {}km away.", "Es ist {}km weit.", "C'est à {}km.", "Está a {}km."),
-    "percent": ("It rose by {}%.", "Es stieg um {}%.", "Il a monté de {}%.", "Subió un {}%."),
-    "million": (
-        "They have {} million.",
-        "Sie haben {} Millionen.",
-        "Ils ont {} millions.",
-        "Tienen {} millones.",
-    ),
-    "plain": (
-        "We counted {} birds.",
-        "Wir zählten {} Vögel.",
-        "On a compté {} oiseaux.",
-        "Contamos {} aves.",
-    ),
+    kind: sentences.split("|")
+    for kind, sentences in (
+        ("euros", "It costs {} euros.|Es kostet {} Euro.|Cela coûte {} euros.|Cuesta {} euros."),
+        ("sign", "It costs €{} now.|Es kostet €{} jetzt.|Cela coûte €{} ici.|Cuesta €{} ahora."),
+        ("unit", "It weighs {} kg.|Es wiegt {} kg.|Il pèse {} kg.|Pesa {} kg."),
+        ("glued", "It is {}km away.|Es ist {}km weit.|C'est à {}km.|Está a {}km."),
+        ("percent", "It rose by {}%.|Es stieg um {}%.|Il a monté de {}%.|Subió un {}%."),
+        ("million", "It has {} million.|Es hat {} Millionen.|Il a {} millions.|Tiene {} millones."),
+        ("plain", "We saw {} birds.|Wir sahen {} Vögel.|On a vu {} oiseaux.|Vimos {} aves."),
+    )
 }
 FIXED = {
     "time": ["14:05", "7:45", "23:59"],
@@ -61,15 +44,18 @@ FIXED = {
 }
 LANGUAGES = ("en", "de", "fr", "es")
 UNITS = {
-    "ml": "millilitres Milliliter millilitres mililitros", "kg": "kilograms Kilogramm kilogrammes "
-                                                                 "kilogramos",
-    "l": "litres Liter litres litros", "km/h": "", "m": "metres Meter mètres metros", "min": "minutes Minuten minutes minutos",
-    "GB": "gigabytes Gigabyte gigaoctets gigabytes", "ft": "feet Fuß pieds pies", "ha": "hectares "
-                                                                                        "Hektar "
-                                                                                        "hectares "
-                                                                                        "hectáreas",
-    "V": "volts Volt volts voltios", "kWh": "", "Ah": "", "Hz": "", "oz": "ounces Unzen onces onzas", "°C": "", "mm": "", "W": "",
-}  # fmt: skip
+    "ml": "millilitres Milliliter millilitres mililitros",
+    "kg": "kilograms Kilogramm kilogrammes kilogramos",
+    "l": "litres Liter litres litros",
+    "m": "metres Meter mètres metros",
+    "min": "minutes Minuten minutes minutos",
+    "GB": "gigabytes Gigabyte gigaoctets gigabytes",
+    "ft": "feet Fuß pieds pies",
+    "ha": "hectares Hektar hectares hectáreas",
+    "V": "volts Volt volts voltios",
+    "oz": "ounces Unzen onces onzas",
+    **dict.fromkeys("km/h kWh Ah Hz °C mm W".split(), ""),
+}
 """Signs of units that all languages have, and their words in these."""
 BESIDE = (("Add {} milk.", "Get {}."), ("{} Milch dazugeben.", "Nimm {}."), ("Ajoutez {} lait.", "Prends {}."),
           ("Añada {} leche.", "Toma {}."))  # fmt: skip

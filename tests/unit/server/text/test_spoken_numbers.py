@@ -14,22 +14,19 @@ from server.text.spans import edited
 from server.text.tagged import Code, Tagged
 from server.translation.finish import half_edits
 
-ROMAN = dict(
-    zip(
-        (5, 9, 12, 14, 16, 18, 19, 20, 21), "V IX XII XIV XVI XVIII XIX XX XXI".split(), strict=True
-    )
-)
+ROMAN = {
+    5: "V",
+    9: "IX",
+    12: "XII",
+    14: "XIV",
+    16: "XVI",
+    18: "XVIII",
+    19: "XIX",
+    20: "XX",
+    21: "XXI",
+}
 ENGLISH = {
-    1: "1st",
-    2: "2nd",
-    3: "3rd",
-    11: "11th",
-    12: "12th",
-    13: "13th",
-    21: "21st",
-    42: "42nd",
-    103: "103rd",
-    111: "111th",
+    int(form[:-2]): form for form in "1st 2nd 3rd 11th 12th 13th 21st 42nd 103rd 111th".split()
 }
 
 
