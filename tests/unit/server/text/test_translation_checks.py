@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from server.text.language_id import LanguageDetector
 from server.text.languages import is_evidently_in
 from server.text.translation_checks import (
     ends_early,
@@ -13,11 +12,6 @@ from server.text.translation_checks import (
     ordinary_words,
     repeats,
 )
-
-
-@pytest.fixture(scope="module")
-def detector() -> LanguageDetector:
-    return LanguageDetector(["en", "de", "fr", "es"])
 
 
 @pytest.mark.parametrize(
@@ -146,41 +140,3 @@ def test_evident_languages(text, language):
     assert [
         code for code in ("en", "de", "fr", "es", "it", "pt", "nl") if is_evidently_in(text, code)
     ] == [language]
-
-
-@pytest.mark.parametrize(("text", "expected", "found"), [
-    ("the committee decided yesterday that these rules apply from next year", "de", "en"),
-    ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "fr", "de"),
-    ("le comité a décidé hier que ces règles seront appliquées", "es", "fr"),
-    ("комитет вчера решил, что эти правила вступят в силу со следующего года в каждой из наших "
-     "стран, без "
-     "исключений и без дальнейших условий", "de", "ru"),
-    ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "de", None),
-    ("hotel restaurant taxi", "de", None),
-    ("el comité decidió ayer que estas reglas se aplicarán", "es", None),
-    ("o comité decidiu ontem que estas regras serão aplicadas a partir do próximo ano em todos os "
-     "países da união", "es", "pt"),
-    ("entre todo ser que", "es", None), ("la riunione di domani è stata spostata al pomeriggio", "en", "it"),
-    ("de vergadering van morgen is naar de middag verplaatst", "de", "nl"),
-    ("o relatório não está pronto e a reunião foi adiada", "es", "pt"), ("möte med det", "de", None),
-    ("whatever text is written here in English words", "xx", None),
-    ("", "de", None),
-])  # fmt: skip
-def test_other_language(detector, text, expected, found):
-    assert detector.other_language(text, expected) == found
-
-
-def test_a_target_that_is_no_source_is_not_confused_with_a_similar_language():
-    detector = LanguageDetector(["en"])
-    assert (
-        detector.other_language(
-            "het huis is klein en de tuin is groot, maar de buren zijn aardig", "af"
-        )
-        is None
-    )
-    assert (
-        detector.other_language(
-            "das Komitee hat gestern entschieden, dass diese Regeln gelten", "de"
-        )
-        is None
-    )
