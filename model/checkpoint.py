@@ -8,8 +8,7 @@ from safetensors.torch import save_file
 from model.atomic_write import atomic_write
 from model.model_folder import ModelFolder, let_others_read
 from model.transformer import Transformer
-from model.weight_arrays import SafetensorFiles
-from model.weight_files import SINGLE, weight_files
+from model.weight_files import SINGLE, SafetensorFiles, weight_files
 
 
 def save_model(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -321,7 +321,7 @@ class _Vocabulary:
     def encoded(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a text."""
         if self._added:
-            return self.ids(self._placed(text)[0])
+            return self.ids(self.placed(text)[0])
         ids: list[int] = (
             self._processor.encode(text)
             if self._own
@@ -329,11 +329,9 @@ class _Vocabulary:
         )
         return ids
 
+    @lru_cache(_KEPT_TEXTS)  # noqa: B019 - an alignment reads the same text twice
     def placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
         """Returns the pieces of a text and the characters [start, end) of each."""
-        return _placed(self, text)
-
-    def _placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
         if not self._added:
             return _pieces(self._processor, text)
         pieces: list[str] = []
@@ -351,8 +349,27 @@ class _Vocabulary:
         return tuple(pieces), tuple(offsets)
 
     def written(self, pieces: Sequence[str], text: str) -> tuple[tuple[int, int], ...]:
-        """Returns the characters of the text of each piece."""
-        return _written(self.text, pieces, text, self._unwritten)
+        """Returns the characters of `text`, which is `self.text(pieces)`, of each piece. All byte
+        pieces of a character have its span, and unwritten pieces an empty one."""
+        spans: list[tuple[int, int]] = []
+        done = 0
+        for count, piece in enumerate(pieces, 1):
+            if piece in self._unwritten:
+                length = done
+            elif piece.startswith("<0x") and piece.endswith(">"):
+                # A character is complete at its last byte. The length of the decoded prefix is the
+                # position in the text.
+                length = len(self.text(pieces[:count]).rstrip("\ufffd"))
+            else:
+                written = piece.replace(_SPACE, " ")
+                # The text lacks a space at its beginning, and one that would follow another.
+                extra = written.startswith(" ") and not text.startswith(" ", done)
+                length = done + len(written) - extra
+            length = min(max(length, done), len(text))
+            spans.append((done, length))
+            done = length
+        _share_characters(spans)
+        return tuple(_without_space(text, span) for span in spans)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of the pieces with these ids."""
@@ -363,7 +380,9 @@ class _Vocabulary:
     def text(self, pieces: Sequence[str]) -> str:
         """Returns the text of pieces. That of an imported model has the spaces that its own program
         writes."""
-        text = _text(self._processor, [piece for piece in pieces if piece not in self._unwritten])
+        text = str(self._processor.decode_pieces([p for p in pieces if p not in self._unwritten]))
+        # SentencePiece copies the U+2581 of pieces that only the model of the other side has.
+        text = text.replace(_SPACE, " ").removeprefix(" ") if _SPACE in text else text
         return _without_extra_spaces(text) if self._own else text
 
     def spelling(self) -> frozenset[int]:
@@ -434,13 +453,6 @@ def load_vocabulary(path: Path) -> dict[str, int]:
     return mapping
 
 
-def _text(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]) -> str:
-    """Returns the text of pieces. A shared vocabulary has pieces of the other side's SentencePiece
-    model too; this one does not know them and copies their U+2581, which stands for a space."""
-    text = str(processor.decode_pieces(list(pieces)))
-    return text.replace(_SPACE, " ").removeprefix(" ") if _SPACE in text else text
-
-
 def _without_extra_spaces(text: str) -> str:
     """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends
     and with single ones within. A model that writes the piece of a lone space before the piece of a
@@ -451,17 +463,10 @@ def _without_extra_spaces(text: str) -> str:
     return text
 
 
-@lru_cache(_KEPT_TEXTS)  # an alignment reads the same text twice
-def _placed(
-    vocabulary: _Vocabulary, text: str
-) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    return vocabulary._placed(text)
-
-
 def forget_texts() -> None:
     """Forgets the texts and words that were read lately, and with them the vocabularies that
     nothing else has."""
-    _placed.cache_clear()
+    _Vocabulary.placed.cache_clear()
     for tokenizer in _in_use:
         tokenizer._beginnings.clear()
 
@@ -476,47 +481,16 @@ def _pieces(
         tuple(mapping["pieces"]),
         [(int(start), int(end)) for start, end in mapping["offsets"]],
     )
-    _share_characters(pieces, offsets)
+    _share_characters(offsets)
     return pieces, tuple(offsets)
 
 
-def _share_characters(pieces: Sequence[str], offsets: list[tuple[int, int]]) -> None:
+def _share_characters(offsets: list[tuple[int, int]]) -> None:
     """Gives the pieces of one character (its bytes, the parts of a ligature) the span of this
     character."""
     for i in range(len(offsets) - 2, -1, -1):
         if offsets[i][0] == offsets[i][1] == offsets[i + 1][0]:
             offsets[i] = offsets[i + 1]
-
-
-def _written(
-    text_of: Callable[[Sequence[str]], str],
-    pieces: Sequence[str],
-    text: str,
-    unwritten: Collection[str] = (),
-) -> tuple[tuple[int, int], ...]:
-    """Returns the characters of `text`, which is `text_of(pieces)`, of each piece. All byte pieces
-    of a character have its span, and pieces that are `unwritten` an empty one."""
-    spans: list[tuple[int, int]] = []
-    done = 0
-    for count in range(1, len(pieces) + 1):
-        piece = pieces[count - 1]
-        if piece in unwritten:
-            length = done
-        elif piece.startswith("<0x") and piece.endswith(">"):
-            # A character is complete at its last byte. The length of the decoded prefix is the
-            # position in the text.
-            length = len(text_of(pieces[:count]).rstrip("\ufffd"))
-        else:
-            written = piece.replace(_SPACE, " ")
-            # The text lacks a space at its beginning, and one that would follow another.
-            length = (
-                done + len(written) - (written.startswith(" ") and not text.startswith(" ", done))
-            )
-        length = min(max(length, done), len(text))
-        spans.append((done, length))
-        done = length
-    _share_characters(pieces, spans)
-    return tuple(_without_space(text, span) for span in spans)
 
 
 def _without_space(text: str, span: tuple[int, int]) -> tuple[int, int]:

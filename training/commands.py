@@ -10,13 +10,20 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
+import sentencepiece
+import torch
 from torch import distributed
 
-from training.data.shards import shard_file, tokenise
-from training.data.vocabulary import train_vocabulary
-from training.loop.build import build_trainer
-from training.loop.checkpoint import checkpoints, read_progress
-from training.loop.hardware import rank_and_world_size, training_device
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.data.augment import build_augmenter
+from training.data.batches import Batches, BatchProcesses
+from training.data.shards import Shard, shard_file, tokenise
+from training.data.vocabulary import special_ids, train_vocabulary
+from training.loop.checkpoint import checkpoints, read_progress, start_from
+from training.loop.hardware import rank_and_world_size, row_multiple, training_device
+from training.loop.trainer import Trainer
+from training.loop.validation import Validator
 from training.recipe import Recipe, RecipeError
 from training.shortlist import build_shortlist
 
@@ -132,3 +139,27 @@ def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
     shortlist.write(weights)
     common = ", ".join(str(len(tokens)) for tokens in shortlist.common())
     return f"{len(shortlist.targets)} targets; for every source of a language: {common}."
+
+
+def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
+    """Returns the trainer of `recipe` on the shard in `folder`; `processes` make its batches, 0 for
+    a thread of this one. Raises RecipeError, OSError or ValueError if recipe and folder do not fit
+    together."""
+    rank, ranks = rank_and_world_size()
+    torch.manual_seed(recipe.train.seed)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    model = Transformer(recipe.model_config(processor))
+    if recipe.train.start is not None and not checkpoints(folder):
+        start_from(Path(recipe.train.start), model, folder / "tokenizer.model")
+    ids = special_ids(processor, recipe.languages)
+    shard = Shard.load(folder, "pairs")
+    augmenter = build_augmenter(recipe, shard, processor)
+    batch_tokens, multiple = recipe.train.batch_tokens // ranks, row_multiple()
+    batches = Batches(
+        shard, recipe, ids, augmenter, batch_tokens, rank=rank, ranks=ranks, multiple=multiple
+    )
+    tags = {language: f">>{language}<<" for language in recipe.languages}
+    tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
+    validator = Validator(recipe, folder, model, tokenizer, ids)
+    made = BatchProcesses(batches, processes) if processes else batches
+    return Trainer(recipe.train, folder, model, made, validator.scores)

@@ -18,7 +18,6 @@ from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.symbols import ADDRESS_LANGUAGES
 from model.transformer import Transformer
 from training.data.shards import Shard
-from training.loop.build import model_config
 from training.loop.checkpoint import checkpoints
 from training.recipe import Recipe, RecipeError
 
@@ -52,7 +51,7 @@ def package(
         averaged = mix(averaged, load_model(read_folder(mixture[0])).state_dict(), mixture[1])
     averaged = rounded(averaged)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
-    config = model_config(recipe, processor)
+    config = recipe.model_config(processor)
     transformer = Transformer(config)
     transformer.load_state_dict(averaged)
     served = ModelFolder(

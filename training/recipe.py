@@ -136,6 +136,18 @@ class Recipe:
         others = [language for language in self.languages if language != "en"]
         return [pair for other in others for pair in (("en", other), (other, "en"))]
 
+    def model_config(self, processor: Any) -> ModelConfig:
+        """Returns the model's shape with the sizes and ids of a SentencePiece vocabulary."""
+        return PRESETS[self.preset](
+            processor.get_piece_size(),
+            **self.model,
+            pad_id=processor.pad_id(),
+            unk_id=processor.unk_id(),
+            bos_id=processor.bos_id(),
+            eos_id=processor.eos_id(),
+            decoder_start_id=processor.bos_id(),
+        )
+
 
 def load_recipe(path: Path, data: Path | None = None) -> Recipe:
     """Reads and checks a recipe. Its file names are relative to `data`, by default the current

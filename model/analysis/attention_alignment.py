@@ -227,11 +227,31 @@ def _shifted(rows: Weights, chosen: AlignmentLayer) -> Weights:
 def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> Weights:
     """Returns the weights (W, V) between the words of a soft alignment (T, S) that are not
     special."""
+    runs = [
+        [(word.pieces[0], word.pieces[-1] + 1) for word in side if not word.special]
+        for side in (source, target)
+    ]
+    return between_runs(soft, *runs)
+
+
+def between_runs(
+    soft: Weights, source: Sequence[tuple[int, int]], target: Sequence[tuple[int, int]]
+) -> Weights:
+    """Returns the weights (W, V) between runs of tokens [first, end) of a soft alignment (T, S):
+    summed over the source, averaged over the target."""
     if not source or not target:
-        return np.zeros((0, 0), dtype=np.float32)
-    by_word = to_words(soft[: target[-1].pieces[-1] + 1], target, source)
-    rows, columns = ([not word.special for word in side] for side in (target, source))
-    return by_word[rows][:, columns].T
+        return np.zeros((len(source), len(target)), dtype=np.float32)
+    by_source = _sums(soft, source, axis=1)
+    lengths = np.array([end - first for first, end in target], dtype=np.float32)
+    return np.asarray((_sums(by_source, target, axis=0) / lengths[:, None]).T)
+
+
+def _sums(weights: Weights, runs: Sequence[tuple[int, int]], axis: int) -> Weights:
+    """Returns the sums over runs of an axis."""
+    bounds = [bound for run in runs for bound in run]
+    bounds = bounds[:-1] if bounds[-1] == weights.shape[axis] else bounds
+    summed = np.add.reduceat(weights, bounds, axis=axis)
+    return np.asarray(summed[:, ::2] if axis else summed[::2])
 
 
 def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> int:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from model.model_folder import read_folder
 from model.numpy_encoder import Float32, NumpyEncoder
-from model.weight_arrays import SafetensorFiles, position_table
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, position_table, weight_files
 
 _ROWS = Path(__file__).with_name("sample_sentences.tsv").read_text(encoding="utf-8").splitlines()
 SENTENCES = {

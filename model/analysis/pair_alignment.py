@@ -29,6 +29,7 @@ from itertools import chain, pairwise, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.attention_alignment import between_runs
 from model.config import ModelConfig
 
 Scores = NDArray[np.float32]
@@ -209,7 +210,7 @@ def word_links(
     scores: list[Scores] = []
     jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
     for words, evidence, soft in pairs:
-        scores.append(fit(words, evidence, _of_words(soft, words)))
+        scores.append(fit(words, evidence, between_runs(soft, *words.runs)))
     hidden = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
     count = len(pairs)
     return [
@@ -335,25 +336,6 @@ def _moves(words: int, jump: float, width: int) -> NDArray[np.float64]:
     moves = np.zeros((width, width))
     moves[: words + 1, 1 : words + 1] = weights / weights.sum(axis=1, keepdims=True)
     return moves
-
-
-def _of_words(soft: Scores, words: PairWords) -> Scores:
-    """Returns the weights (W, V) between words of a soft alignment of tokens (T, S): summed over
-    the source, averaged over the target."""
-    sources, targets = words.runs
-    if not sources or not targets:
-        return np.zeros((len(sources), len(targets)), dtype=np.float32)
-    by_source = _sums(soft, sources, axis=1)
-    lengths = np.array([end - first for first, end in targets], dtype=np.float32)
-    return np.asarray((_sums(by_source, targets, axis=0) / lengths[:, None]).T)
-
-
-def _sums(weights: Scores, runs: Sequence[tuple[int, int]], axis: int) -> Scores:
-    """Returns the sums over runs of an axis."""
-    bounds = [bound for run in runs for bound in run]
-    bounds = bounds[:-1] if bounds[-1] == weights.shape[axis] else bounds
-    summed = np.add.reduceat(weights, bounds, axis=axis)
-    return np.asarray(summed[:, ::2] if axis else summed[::2])
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:

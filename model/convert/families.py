@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from model.convert import argos
 from model.convert.ctranslate2 import reader as ctranslate2
-from model.convert.huggingface import multilingual, opus_mt
-from model.convert.marian import firefox_list
+from model.convert.huggingface import families as huggingface
+from model.convert.marian import firefox
 from model.convert.marian import reader as marian
 from model.convert.source_files import Export, Publisher, Source
 
 SOURCES: tuple[Source, ...] = (
-    firefox_list.SOURCE,
+    firefox.SOURCE,
     argos.SOURCE,
     ctranslate2.SOURCE,
-    opus_mt.SOURCE,
-    multilingual.M2M100,
-    multilingual.MBART50,
+    huggingface.OPUS_MT,
+    huggingface.M2M100,
+    huggingface.MBART50,
     marian.SOURCE,
 )
 

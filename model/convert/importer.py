@@ -34,8 +34,7 @@ from model.model_folder import (
     read_folder,
 )
 from model.search.driver import check_trial_sentence
-from model.weight_arrays import save_arrays
-from model.weight_files import SINGLE
+from model.weight_files import SINGLE, save_arrays
 
 log = logging.getLogger(__name__)
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")

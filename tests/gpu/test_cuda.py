@@ -27,8 +27,7 @@ from server.engine.ipc.options import WorkerOptions
 from training.data.batches import Batch
 from training.loop.hardware import autocast, compile_layers, training_device, without_compilation
 from training.loop.loss import batch_loss
-from training.loop.muon import Muon
-from training.loop.optimizers import build_optimizers
+from training.loop.optimizers import Muon, build_optimizers
 from training.recipe import TrainRecipe
 
 if not torch.cuda.is_available():

@@ -17,9 +17,8 @@ from model.model_folder import ModelFolder
 from model.pairs import Pair
 from model.shortlist import read_shortlist
 from model.transformer import Transformer
-from training.adaptation.examples import Example, encode
 from training.adaptation.judgement import MOST_LOST, Judgement, Sentence, judge
-from training.adaptation.training import train, write_mixture
+from training.adaptation.training import Example, encode, train, write_mixture
 from training.shortlist import extended
 
 SHARES = (0.25, 0.5, 0.75, 1.0)

@@ -36,8 +36,7 @@ from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
 from model.search.backend_interface import Restriction, StepOutput, with_forced
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
-from model.weight_arrays import SafetensorFiles, position_table
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, position_table, weight_files
 
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256

@@ -14,8 +14,7 @@ from model.convert.source_files import SUPPRESSED, Tensors, new_output, unrepres
 from model.convert.tensor_names import ctranslate2_parts, is_norm, shapes
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
-from model.weight_arrays import SafetensorFiles, position_table
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, position_table, weight_files
 
 _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"}
 _DEFAULT_EPSILON = 1e-5

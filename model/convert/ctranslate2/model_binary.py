@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.convert.source_files import ImportRefused, Tensors
-from model.weight_arrays import from_bfloat16
+from model.weight_files import from_bfloat16
 
 BINARY = "model.bin"
 SPECIFICATION = "TransformerSpec"

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
-from model.convert.huggingface.added_tokens import FILES as ADDED
-from model.convert.huggingface.added_tokens import matched, read_added
-from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
-from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
-from model.convert.huggingface.tokenizer_json import read_tokenizer_json
+from model.convert.huggingface.families import language_codes, offset_sinusoids
+from model.convert.huggingface.tokenizer_files import (
+    ADDED_TOKENS,
+    TOKENIZER_JSON,
+    matched,
+    read_added,
+    read_tokenizer_json,
+)
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Export,
@@ -328,5 +331,5 @@ SOURCE = Source(
     read=read_ctranslate2,
     needs=(("*vocabulary.json", "*vocabulary.txt"), (BINARY,)),
     export=Export(name="ctranslate2", write=export_ctranslate2, quantizes=True),
-    others=("config.json", "*.spm", "*.model", "README.md", *ADDED),
+    others=("config.json", "*.spm", "*.model", "README.md", *ADDED_TOKENS),
 )

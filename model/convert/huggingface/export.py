@@ -16,8 +16,7 @@ from model.convert.tensor_names import parts, shapes
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.positions import sinusoidal_table
-from model.weight_arrays import SafetensorFiles
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, weight_files
 
 _EPSILON = 1e-5
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.config import ConfigError, ModelConfig
-from model.convert.huggingface.added_tokens import FILES as ADDED
+from model.convert.huggingface.tokenizer_files import ADDED_TOKENS
 from model.convert.huggingface.weights import WEIGHTS, convert_weights, read_weights
 from model.convert.source_files import Imported, ImportRefused, Source, Tensors, read_object
 from model.model_folder import Generation
@@ -50,7 +50,7 @@ def family(
             "special_tokens_map.json",
             "generation_config.json",
             "README.md",
-            *ADDED,
+            *ADDED_TOKENS,
         ),
         model_type=model_type,
         models=models,

@@ -4,6 +4,7 @@ target.spm."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-from model.backends.cpu.bindings import Float32
 from model.config import ConfigError, ModelConfig
 from model.convert.marian.archives import read_archive
 from model.convert.source_files import (
@@ -29,8 +29,9 @@ from model.convert.source_files import (
     take_tensors,
 )
 from model.convert.tensor_names import parts
-from model.convert.vocabulary import parse_vocab_yml, sentencepiece_vocabulary
+from model.convert.vocabulary import sentencepiece_vocabulary
 from model.model_folder import Generation
+from model.weight_files import Float32
 
 log = logging.getLogger(__name__)
 COSTLY_BEAM = 6
@@ -39,6 +40,7 @@ _MAX_LENGTH = 512
 """Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500
 pieces."""
 _EPSILON = 1e-6
+_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _IGNORED = {
     **dict.fromkeys(("word-penalty", "max-length-factor", "n-best-feature", "best-deep"), (0,)),
     **dict.fromkeys(
@@ -283,6 +285,43 @@ def vocabulary_of(file: Path) -> dict[str, int]:
         return parse_vocab_yml(text)
     except ValueError as error:
         raise ImportRefused(file, [str(error)]) from None
+
+
+def parse_vocab_yml(text: str) -> dict[str, int]:
+    """Parses Marian's vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and
+    `: id` on two lines.
+
+    Marian writes pieces that are not valid YAML keys, so a YAML parser cannot read it. Raises
+    ValueError with the line.
+    """
+    vocabulary: dict[str, int] = {}
+    waiting: str | None = None
+    for number, ended in enumerate(text.split("\n"), 1):
+        line = ended.rstrip("\r")
+        if not line or (waiting is None and line in ("---", "...")):
+            continue
+        if waiting is None and line.startswith("? "):
+            waiting = line[2:]
+            continue
+        key, colon, value = (
+            (waiting, ":", line[1:]) if waiting is not None else line.rpartition(":")
+        )
+        waiting = None
+        if not colon or not value.strip().isdecimal():
+            raise ValueError(f"line {number} is not `piece: id`")
+        try:
+            vocabulary[_unquote(key)] = int(value)
+        except yaml.YAMLError:
+            raise ValueError(f"line {number} has an unknown escape sequence") from None
+    return vocabulary
+
+
+def _unquote(key: str) -> str:
+    if _DOUBLE_QUOTED.fullmatch(key):
+        return str(yaml.safe_load(key)) if "\\" in key else key[1:-1]
+    if len(key) >= 2 and key[0] == key[-1] == "'":
+        return key[1:-1].replace("''", "'")
+    return key
 
 
 def _license(path: Path) -> str:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.model_folder import FolderError, ModelFolder
-from model.weight_arrays import SafetensorFiles
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, weight_files
 
 _WIDTHS = {"int8": 1, "float16": 2, "bfloat16": 2}
 _FLOAT32 = 4

@@ -23,7 +23,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist
 from model.transformer import Transformer
-from model.weight_arrays import position_table
+from model.weight_files import position_table
 from tests.support.models import random_models
 
 try:

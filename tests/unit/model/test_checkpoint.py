@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
-from model.weight_arrays import SafetensorFiles
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, weight_files
 from tests.support.models.folders import new_folder
 from tests.support.models.random_models import VARIANTS, random_model
 

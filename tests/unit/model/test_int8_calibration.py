@@ -18,7 +18,7 @@ from model.backends.cpu import backend as module
 from model.int8_calibration import for_int8, row_ranges
 from model.layers import DecoderLayer
 from model.transformer import Transformer
-from model.weight_arrays import position_table
+from model.weight_files import position_table
 from tests.support.models import cpu_models
 from tests.support.models.cpu_models import (
     PRECISIONS,

@@ -26,8 +26,15 @@ from model.model_folder import (
     read_folder,
 )
 from model.pairs import MOST_KEPT, Pair, folded, split
-from model.weight_arrays import SCALES, SafetensorFiles, save_arrays
-from model.weight_files import INDEX, SINGLE, weight_bytes, weight_files
+from model.weight_files import (
+    INDEX,
+    SCALES,
+    SINGLE,
+    SafetensorFiles,
+    save_arrays,
+    weight_bytes,
+    weight_files,
+)
 from tests.support.models.firefox_models import random_firefox
 from tests.support.models.folders import new_folder
 from tests.support.models.random_models import VARIANTS, random_model

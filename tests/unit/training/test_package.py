@@ -32,11 +32,10 @@ from tests.support.models.tiny_training import (
 )
 from training import commands, shortlist
 from training.back_translation import main
+from training.commands import build_trainer
 from training.data.augment import Augmenter
-from training.data.batches import Batches
-from training.data.sampling import sampling_rates
+from training.data.batches import Batches, sampling_rates
 from training.data.vocabulary import SpecialIds
-from training.loop.build import build_trainer, model_config
 from training.package import average, mix, package, rounded
 from training.recipe import RecipeError
 from training.shortlist import Ids, Lexicon, learn_lexicon
@@ -111,10 +110,8 @@ def test_the_shortlist_has_the_translations_of_each_word(
     tokenizer = (run / "tokenizer.model").read_bytes()
     (tmp_path / "tokenizer.model").write_bytes(tokenizer)
     line = commands.write_shortlist(recipe, run, tmp_path)
-    config = model_config(
-        recipe,
-        processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model")),
-    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
+    config = recipe.model_config(processor)
     folder = new_folder(tmp_path, config)
     found = read_shortlist(folder)
     assert found is not None and found.by_default

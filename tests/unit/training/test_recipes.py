@@ -12,7 +12,7 @@ from model.config import PRESETS
 from model.transformer import Transformer
 from training import commands
 from training import recipe as recipes
-from training.loop.build import build_trainer
+from training.commands import build_trainer
 from training.loop.optimizers import build_optimizers
 from training.recipe import load_recipe
 

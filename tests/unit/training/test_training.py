@@ -18,9 +18,8 @@ from tqdm import TqdmWarning
 
 from tests.support.models.tiny_training import made_recipe, run_folder, tiny_recipe
 from training import commands
-from training.commands import cooling
+from training.commands import build_trainer, cooling
 from training.loop import checkpoint, trainer
-from training.loop.build import build_trainer
 from training.loop.checkpoint import checkpoints
 from training.loop.hardware import autocast, gradient_scaler
 from training.loop.optimizers import set_rates

@@ -10,7 +10,7 @@ import torch
 from model.analysis.encoder_study import FOLDS, moves, position_fit
 from model.numpy_encoder import NumpyEncoder
 from model.transformer import Transformer
-from model.weight_arrays import position_table
+from model.weight_files import position_table
 from tests.support.models.random_models import VARIANTS, random_model
 
 pytestmark = pytest.mark.numeric

@@ -20,7 +20,7 @@ import torch
 from model.config import ModelConfig
 from model.convert.ctranslate2.model_binary import SPECIFICATION, read_model_binary
 from model.convert.downloads import NotPublished, Refused, discard_pull, pull_folder
-from model.convert.huggingface.torch_checkpoint import read_checkpoint
+from model.convert.huggingface.weights import read_checkpoint
 from model.convert.importer import ImportOptions, import_model
 from model.convert.languages import find_pairs, language_code, language_tags
 from model.convert.published import folder_in, folder_of, full_name, pair_of, published_models

@@ -30,9 +30,8 @@ from tests.support.models.random_models import random_model
 from tests.support.models.tiny_training import made_sentences, small_vocabulary
 from training.adaptation import adaptation, training
 from training.adaptation.adaptation import Adaptation, adapt
-from training.adaptation.examples import Example, ExampleBatches, encode
 from training.adaptation.judgement import Judgement, Score, Sentence, general_sentences, judge
-from training.adaptation.training import train, write_mixture
+from training.adaptation.training import Example, ExampleBatches, encode, train, write_mixture
 from training.data.batches import PADDING
 from training.loop.loss import perplexity_loss
 from training.loop.trainer import Trainer

@@ -22,8 +22,14 @@ from tests.support.models.tiny_training import (
 from training import commands
 from training.data import shards
 from training.data.augment import Augmenter
-from training.data.batches import PADDING, Batch, Batches, BatchProcesses
-from training.data.sampling import sampling_rates, target_tokens
+from training.data.batches import (
+    PADDING,
+    Batch,
+    Batches,
+    BatchProcesses,
+    sampling_rates,
+    target_tokens,
+)
 from training.data.shards import Shard, shard_file, tokenise
 from training.data.vocabulary import SpecialIds
 from training.recipe import RecipeError

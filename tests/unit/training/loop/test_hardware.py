@@ -12,13 +12,13 @@ import torch
 from model.config import ModelConfig
 from model.transformer import Transformer
 from training.data.batches import Batch
-from training.loop import muon
+from training.loop import optimizers
 from training.loop.hardware import (
     compile_layers,
     without_compilation,
 )
 from training.loop.loss import batch_loss
-from training.loop.muon import Muon
+from training.loop.optimizers import Muon
 
 pytestmark = pytest.mark.numeric
 
@@ -42,7 +42,7 @@ def _batch(rows: int, width: int, seed: int = 1) -> Batch:
 
 
 def test_batched_muon_equals_torch_muon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muon, "has_bfloat16_products", lambda device: True)
+    monkeypatch.setattr(optimizers, "has_bfloat16_products", lambda device: True)
     torch.manual_seed(1)
     shapes = [(8, 8), (24, 8), (8, 8), (8, 24)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))

@@ -21,8 +21,7 @@ from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.search.backend_interface import StepOutput
-from model.weight_arrays import SafetensorFiles
-from model.weight_files import weight_files
+from model.weight_files import SafetensorFiles, weight_files
 from tests.support.models.cpu_models import (
     LIBRARY,
     PRECISIONS,

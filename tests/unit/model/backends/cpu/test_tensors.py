@@ -30,7 +30,7 @@ from model.backends.interface import finished
 from model.backends.torch.attention_maps import attention_maps
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
-from model.weight_arrays import position_table
+from model.weight_files import position_table
 from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,

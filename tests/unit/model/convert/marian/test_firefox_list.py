@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from model.convert.importer import import_model
-from model.convert.marian.firefox_list import download, find
+from model.convert.marian.firefox import download, find
 from model.model_folder import FolderError, read_folder
 from model.shortlist import read_shortlist
 from server.__main__ import main

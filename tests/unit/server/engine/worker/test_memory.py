@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.model_folder import FolderError
-from model.weight_arrays import SafetensorFiles
+from model.weight_files import SafetensorFiles
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import backend_loader, memory
 from server.engine.worker.backend_loader import try_to_open

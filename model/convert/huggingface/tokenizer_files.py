@@ -1,34 +1,91 @@
-"""The model of a tokenizer.json (library `tokenizers`) as a SentencePiece model: Unigram, or BPE
-whose pieces are words.
-
-A SentencePiece model is a message of protocol buffers: pieces (1), trainer (2) and normalizer (3).
-BPE joins the pair whose piece has the largest score first, which is the order of the merges.
-"""
+"""Tokenizer files of transformers: added tokens, and tokenizer.json as a SentencePiece model."""
 
 from __future__ import annotations
 
 import base64
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from model.convert.source_files import MAX_VOCABULARY_BYTES, ImportRefused, read_object
+from model.convert.source_files import (
+    MAX_VOCABULARY_BYTES,
+    ImportRefused,
+    read_object,
+    read_optional,
+)
 
-FILE = "tokenizer.json"
+TOKENIZER_JSON = "tokenizer.json"
+ADDED_TOKENS = ("added_tokens.json", "tokenizer_config.json", TOKENIZER_JSON)
+_SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+_TAG = re.compile(r">>.+<<")
+_LANGUAGE = re.compile(r"__([a-zA-Z]+)__|([a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2})")
+"""__en__, eng_Latn and en_XX."""
+_LETTERS = {"lstrip": "l", "rstrip": "r", "single_word": "w", "special": "s"}
+_MOST, _LONGEST = 100_000, 1_000
+
+
+def read_added(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns token -> its entry, with its `id`, of all three files. Raises ImportRefused."""
+    ids = read_object(path / ADDED_TOKENS[0]) if (path / ADDED_TOKENS[0]).is_file() else {}
+    entries = {token: {"content": token, "id": i} for token, i in ids.items()}
+    file = path / ADDED_TOKENS[2]
+    listed = (
+        read_object(file, most=MAX_VOCABULARY_BYTES).get("added_tokens") if file.is_file() else None
+    )
+    stated = read_optional(path / ADDED_TOKENS[1]).get("added_tokens_decoder")
+    rows = (
+        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    )
+    if isinstance(stated, dict):
+        rows += [
+            {**entry, "id": int(i)}
+            for i, entry in stated.items()
+            if isinstance(entry, dict) and i.isdecimal()
+        ]
+    entries |= {
+        entry["content"]: entry
+        for entry in rows
+        if isinstance(entry.get("content"), str) and "id" in entry
+    }
+    if len(entries) > _MOST or any(not 0 < len(token) <= _LONGEST for token in entries):
+        raise ImportRefused(path, ["its added tokens are too many, too long or empty"])
+    return entries
+
+
+def matched(entries: dict[str, dict[str, Any]], languages: Collection[str] = ()) -> dict[str, str]:
+    """Returns the tokens that are found in texts, with the letters of `model.tokenizer`: not the
+    special tokens of every tokenizer, those of `languages` and tags, which a text must not
+    contain."""
+    return {
+        token: "".join(letter for name, letter in _LETTERS.items() if entry.get(name) is True)
+        for token, entry in entries.items()
+        if token not in _SPECIAL
+        and token not in languages
+        and not _TAG.fullmatch(token)
+        and not language_code_of(token)
+    }
+
+
+def language_code_of(token: Any) -> str | None:
+    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other
+    tokens."""
+    stated = _LANGUAGE.fullmatch(token) if isinstance(token, str) else None
+    return stated and (stated[1] or stated[2])
+
+
 _UNIGRAM, _BPE = 1, 2
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
-_SPECIAL = frozenset(("<s>", "</s>", "<pad>"))
-_SPACES = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}"})
 _IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
 
 def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:
     """Returns the bytes of a SentencePiece model and piece -> id. Raises ImportRefused for
     tokenizers that it cannot represent."""
-    fields = read_object(path / FILE, most=MAX_VOCABULARY_BYTES)
+    fields = read_object(path / TOKENIZER_JSON, most=MAX_VOCABULARY_BYTES)
     try:
-        return _converted(path / FILE, fields)
+        return _converted(path / TOKENIZER_JSON, fields)
     except ImportRefused:
         raise
     except (
@@ -41,7 +98,7 @@ def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:
         RecursionError,
     ):
         raise ImportRefused(
-            path / FILE, ["it is not a tokenizer of the library `tokenizers`"]
+            path / TOKENIZER_JSON, ["it is not a tokenizer of the library `tokenizers`"]
         ) from None
 
 
@@ -79,7 +136,9 @@ def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int
         if step["type"] == "Precompiled"
     )
     # Texts are searched for the added tokens before, so that they are no pieces of a text.
-    control = _SPECIAL | {token["content"] for token in fields.get("added_tokens") or ()}
+    control = {"<s>", "</s>", "<pad>"} | {
+        token["content"] for token in fields.get("added_tokens") or ()
+    }
     pieces = b"".join(
         _field(1, _piece(piece, score, piece in control)) for piece, score in scores.items()
     )

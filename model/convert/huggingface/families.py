@@ -1,24 +1,30 @@
-"""M2M100, NLLB-200, SMaLL-100 and mBART-50 in Hugging Face's layout: pre-norm models of fairseq
-with many languages."""
+"""The families of models in Hugging Face's layout: Marian (OPUS-MT), and the pre-norm models of fairseq
+with many languages, M2M100, NLLB-200, SMaLL-100 and mBART-50."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
-from model.convert.huggingface.added_tokens import language_code_of, matched, read_added
+from model.convert.huggingface.export import export_huggingface
 from model.convert.huggingface.layout import family, read_layout
-from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
-from model.convert.huggingface.tokenizer_json import read_tokenizer_json
+from model.convert.huggingface.tokenizer_files import (
+    TOKENIZER_JSON,
+    language_code_of,
+    matched,
+    read_added,
+    read_tokenizer_json,
+)
 from model.convert.language_codes import language_code
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
+    Export,
     Imported,
     ImportRefused,
     check_vocabulary,
@@ -27,6 +33,76 @@ from model.convert.source_files import (
     read_sentencepiece,
 )
 from model.convert.vocabulary import sentencepiece_vocabulary
+from model.weight_files import Float32
+
+
+def read_opus_mt(path: Path) -> Imported:
+    """Reads a MarianMTModel. Raises ImportRefused with all reasons."""
+    layout, added = read_layout(path), read_added(path)
+    unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, layout.config, added)
+    names = read_optional(path / "tokenizer_config.json")
+    source, target = (
+        names.get(key) if isinstance(names.get(key), str) else None
+        for key in ("source_lang", "target_lang")
+    )
+    return Imported(
+        config=layout.config.replace(unk_id=unknown_id),
+        tensors=layout.tensors,
+        source_pieces=read_sentencepiece(path / "source.spm"),
+        target_pieces=read_sentencepiece(path / "target.spm"),
+        vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        languages=(source, target),
+        generation=layout.generation,
+        added=matched(added),
+        first_piece=_first_piece(path, layout.first_token, target_vocabulary or source_vocabulary),
+    )
+
+
+OPUS_MT = replace(
+    family("marian", "OPUS-MT", read_opus_mt, ("source.spm",), ("target.spm",), ("vocab.json",)),
+    export=Export(name="huggingface", write=export_huggingface),
+)
+
+
+def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | None:
+    """Returns the piece of the forced first token of all targets, None for none."""
+    piece = next((piece for piece, i in vocabulary.items() if i == token), None)
+    if token is not None and piece is None:
+        raise ImportRefused(
+            path, [f"forced_bos_token_id is {token!r}, which is not in the vocabulary"]
+        )
+    return piece
+
+
+def _vocabularies(
+    path: Path, config: ModelConfig, added: dict[str, dict[str, Any]]
+) -> tuple[int, dict[str, int], dict[str, int] | None]:
+    """Returns the id of <unk> on the target side, vocab.json with the `added` tokens, and
+    target_vocab.json or None."""
+    source_size = config.source_vocab_size or config.vocab_size
+    file, target_file = path / "vocab.json", path / "target_vocab.json"
+    more = {token: entry["id"] for token, entry in added.items()}
+    source = check_vocabulary(
+        file, more | read_object(file, most=MAX_VOCABULARY_BYTES), source_size
+    )
+    target = None
+    if target_file.is_file():
+        target = check_vocabulary(
+            target_file, read_object(target_file, most=MAX_VOCABULARY_BYTES), config.vocab_size
+        )
+    elif config.source_vocab_size is not None:
+        raise ImportRefused(
+            path, ["its vocabularies have different sizes, but there is no target_vocab.json"]
+        )
+    written = target or source
+    if written["</s>"] != config.eos_id:
+        raise ImportRefused(
+            path,
+            [f"</s> is {written['</s>']} in the vocabulary and {config.eos_id} in config.json"],
+        )
+    return written["<unk>"], source, target
+
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
 TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
