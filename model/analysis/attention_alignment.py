@@ -3,7 +3,7 @@
 A target token is aligned with what source tokens contribute to one layer
 (`model.analysis.contributions`) in the query that generated it, or in the next query, which reads
 it ("shift": Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation").
-An import chooses the layer and the row without gold alignments, by `agreement`.
+An import chooses layer and row without gold alignments, by `agreement`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Link = tuple[int, int]
 FILE = "alignment.json"
 _LEAST = 1e-9
 _PAUSE = 1 << 20
-"""Multiplications after which other work may run: about four milliseconds."""
+"""Multiplications between two pauses: about four milliseconds."""
 _SPACE = "\u2581"
 _WORD = re.compile(
     r"""[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]
@@ -44,17 +44,13 @@ _WORD = re.compile(
 )
 """Words as people cut them for alignments: hyphens are words, clitics are cut off."""
 FULL = 0.5
-"""A source word that receives less attention than this, summed over the target tokens, counts as a
-gap."""
+"""A source word that receives less attention than this from all target tokens is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word: its characters [start, end) in the sentence and the indices of its pieces.
-
-    Pieces without text (language tag, start and end of sentence) are separate words with start ==
-    end.
-    """
+    """A word: its characters [start, end) in the sentence and the indices of its pieces. Pieces
+    without text (tags, start and end of sentence) are words of their own with start == end."""
 
     text: str
     start: int
@@ -68,8 +64,8 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentLayer:
-    """The layer of cross-attention whose contributions align words. `shift`: in the row after that
-    of the token."""
+    """The layer of cross-attention that aligns words; with `shift`, in the row after the
+    token's."""
 
     layer: int
     shift: bool = False
@@ -78,14 +74,14 @@ class AlignmentLayer:
         return json.dumps(asdict(self)) + "\n"
 
     def chosen(self, choice: MapChoice, reading: bool = False) -> MapChoice:
-        """Returns the choice with the soft alignment of this layer."""
+        """Returns the choice with this layer's soft alignment."""
         return replace(choice, soft=self.layer, shift=self.shift, reading=reading)
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentLayer:
         """Reads alignment.json of a model folder. Without it, and with one of version 0.1, which
-        lists heads, the layer is the last, in decoders of 6 or more layers the second to last.
-        Raises ValueError for an invalid file."""
+        lists heads, returns the last layer, the second to last of 6 or more. Raises ValueError for
+        an invalid file."""
         file, default = folder / FILE, {"layer": layers - 1 if layers < 6 else layers - 2}
         try:
             read = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else default
@@ -104,8 +100,7 @@ class AlignmentLayer:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns the characters [start, end) of the words of a text, as people cut them for
-    alignments. Marks belong to their letters."""
+    """Returns the characters [start, end) of the words of a text. Marks belong to their letters."""
     spans = [match.span() for match in _WORD.finditer(text)]
     if text.isascii():
         return spans
@@ -131,11 +126,8 @@ def words(
     offsets: Sequence[tuple[int, int]],
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Word, ...]:
-    """Groups pieces into words, in the order of the pieces. A piece belongs to the word with the
-    largest overlap.
-
-    `spans` are the characters [start, end) of each word, by default `word_spans`.
-    """
+    """Groups pieces into words, in order. A piece belongs to the word with the largest overlap.
+    `spans` are the characters [start, end) of each word, by default `word_spans`."""
     if spans is None:
         spans = word_spans(text)
     groups: list[tuple[int | None, list[int]]] = []
@@ -159,25 +151,21 @@ def words(
 
 def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> Weights:
     """Weights between words, summed over key pieces and averaged over query pieces: (..., Q, K) ->
-    (..., q, k).
-
-    The words must contain every piece once and in order, as returned by `words`.
-    """
+    (..., q, k). The words must contain every piece once and in order."""
     by_key: Weights = np.add.reduceat(maps, [word.pieces[0] for word in keys], axis=-1)
     by_word: Weights = np.add.reduceat(by_key, [word.pieces[0] for word in queries], axis=-2)
     return by_word / np.array([len(word.pieces) for word in queries], dtype=by_word.dtype)[:, None]
 
 
 def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
-    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens:
-    the contributions of a layer, divided by their sum over the source."""
+    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens: a
+    layer's contributions, divided by their sum over the source."""
     if maps.soft is not None:
         return maps.soft.astype(np.float32, copy=False)
     return _shifted(_contributed(maps, chosen, slice(None)), chosen)
 
 
 def _contributed(maps: AttentionMaps, chosen: AlignmentLayer, rows: slice) -> Weights:
-    """Returns the contributions of a layer in some rows, divided by their sum over the source."""
     layer = slice(chosen.layer, chosen.layer + 1)
     [shares] = layer_contributions(maps.cross[layer, :, rows], maps.value_products[layer])
     return np.asarray(shares / np.maximum(shares.sum(axis=-1, keepdims=True), _LEAST))
@@ -196,8 +184,8 @@ def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
 def chosen_alignment(
     maps: AttentionMaps, choice: MapChoice
 ) -> Generator[None, None, AttentionMaps]:
-    """Returns the maps with the choice, and the soft alignment and the reading that it asks for.
-    Yields where other work may run."""
+    """Returns the maps with the soft alignment and the reading that the choice asks for. Yields
+    where other work may run."""
     if choice.soft is None:
         return replace(maps, choice=choice)
     layer = AlignmentLayer(choice.soft, choice.shift)
@@ -225,8 +213,7 @@ def _shifted(rows: Weights, chosen: AlignmentLayer) -> Weights:
 
 
 def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> Weights:
-    """Returns the weights (W, V) between the words of a soft alignment (T, S) that are not
-    special."""
+    """Returns the weights (W, V) of a soft alignment (T, S) between words that are not special."""
     runs = [
         [(word.pieces[0], word.pieces[-1] + 1) for word in side if not word.special]
         for side in (source, target)
@@ -247,7 +234,6 @@ def between_runs(
 
 
 def _sums(weights: Weights, runs: Sequence[tuple[int, int]], axis: int) -> Weights:
-    """Returns the sums over runs of an axis."""
     bounds = [bound for run in runs for bound in run]
     bounds = bounds[:-1] if bounds[-1] == weights.shape[axis] else bounds
     summed = np.add.reduceat(weights, bounds, axis=axis)
@@ -255,8 +241,8 @@ def _sums(weights: Weights, runs: Sequence[tuple[int, int]], axis: int) -> Weigh
 
 
 def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> int:
-    """Returns the number of target words that are also the word with the largest weight for their
-    best source word."""
+    """Returns how many target words are also the word with the largest weight for their best source
+    word."""
     weights = between_words(soft, source, target)  # (W, V)
     if not weights.size:
         return 0
@@ -265,17 +251,17 @@ def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> 
 
 
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
-    """Returns the attention each source word received, summed over the target words. Near 0:
-    probably not translated."""
+    """Returns the attention that each source word received from all target words. A word with
+    nearly 0 is probably not translated."""
     by_word = to_words(soft, target, source)
     real = [place for place, word in enumerate(target) if not word.special]
     return [float(share) for share in by_word[real].sum(axis=0)]
 
 
 def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> list[float]:
-    """Returns the attention that each source word with letters or digits received, summed over its
-    pieces and over the first `tokens` rows of a `reading_map` (T, S). The end of sentence attends
-    to everything and is left out."""
+    """Returns the attention that each source word with letters or digits received in the first
+    `tokens` rows of a `reading_map` (T, S). The end of sentence attends to everything and is left
+    out."""
     totals = soft[:tokens].sum(axis=0)
     return [
         float(totals[list(word.pieces)].sum())
@@ -286,10 +272,7 @@ def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> li
 
 def largest_gap(received: Sequence[float]) -> float:
     """Returns the largest sum of FULL minus the received attention over words in a row, at least 0
-    (Kadane's algorithm).
-
-    A single word gives at most FULL, so that a larger gap has several words.
-    """
+    (Kadane's algorithm). One word adds at most FULL, so a larger gap has several words."""
     largest = current = 0.0
     for attention in received:
         current = max(0.0, current + FULL - attention)
@@ -298,8 +281,8 @@ def largest_gap(received: Sequence[float]) -> float:
 
 
 def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:
-    """Returns the index of the span, from `first` on, with the largest overlap with the characters
-    [start, end)."""
+    """Returns the index of the span, from `first` on, with the largest overlap with [start,
+    end)."""
     if start >= end or first >= len(spans) or spans[first][0] >= end:
         return None
     if first + 1 == len(spans) or spans[first + 1][0] >= end:  # nearly always

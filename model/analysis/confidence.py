@@ -1,9 +1,9 @@
-"""The confidence of a translation, and the limits of its checks, fitted for each direction of a
+"""The confidence of a translation and the limits of its checks, fitted for each direction of a
 model folder.
 
-The confidence is the probability that a translation is not wrong, which is a chrF of at least
-`GOOD_CHRF`: a logistic function of three numbers that every translation has. `confidence.json`
-names the weights it was fitted for; with other weights it is not used.
+The confidence is the probability that a translation has a chrF of at least `GOOD_CHRF`: a logistic
+function of `features`. `confidence.json` names the weights it was fitted for; with other weights it
+is not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE = "confidence.json"
 FORMAT = 3
 GOOD_CHRF = 40.0
 LOW = 0.66
-"""Confidence below which a translation is doubtful: the figures are in docs/checks.md."""
+"""Confidence below which a translation is doubtful: figures are in docs/checks.md."""
 LEAST_GAP = 0.8
 """Smallest limit of `DirectionLimits.gap`."""
 _SAMPLE_BYTES = 4_000_000
@@ -33,10 +33,9 @@ _SAMPLE_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a confidence fits sentences that it was not fitted on: their number, the
-    correlations of confidence and chrF, the expected calibration error over ten bins with equal
-    numbers of sentences (Guo et al. 2017), and the area under the ROC curve for sentences whose
-    chrF is below `GOOD_CHRF`."""
+    """How well a confidence fits sentences outside its fit: their number, correlations of
+    confidence and chrF, expected calibration error over ten bins of equal size (Guo et al. 2017),
+    and the area under the ROC curve for sentences with a chrF below `GOOD_CHRF`."""
 
     sentences: int
     pearson: float
@@ -47,10 +46,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class DirectionLimits:
-    """Fitted numbers of one direction. `coefficients` are those of `features` after the intercept.
-    `flagged` is the probability for sentences with a flag. A target is short if the logarithm of
-    its tokens per source token is below `short`. A gap in the attention above `gap` is an
-    omission."""
+    """Fitted numbers of one direction. `coefficients` are the intercept and those of `features`;
+    `flagged` is the highest probability of sentences with a flag. A target is short if the
+    logarithm of its tokens per source token is below `short`; a gap in the attention above `gap` is
+    an omission."""
 
     coefficients: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
     flagged: float
@@ -59,8 +58,8 @@ class DirectionLimits:
     quality: Quality
 
     def confidence(self, token_scores: Sequence[float], characters: int, flagged: bool) -> float:
-        """Returns the probability that the translation is not wrong. `token_scores` are those of
-        the best hypothesis, and `characters` is the length of its text."""
+        """Returns the probability that a translation is not wrong, from the `token_scores` of its
+        best hypothesis and the number of characters of its text."""
         if not token_scores:
             return 0.0
         base, mean, length, count = self.coefficients
@@ -108,8 +107,7 @@ class Confidence:
 
 def features(token_scores: Sequence[float], characters: int) -> tuple[float, float, float]:
     """Returns the mean log-probability of the target tokens, the logarithm of their mean length in
-    characters (words that the model puts together from many pieces are rare or invented), and that
-    of their number."""
+    characters (rare and invented words have many short pieces), and that of their number."""
     tokens = len(token_scores)
     return sum(token_scores) / tokens, math.log(max(1, characters) / tokens), math.log(tokens)
 
@@ -120,7 +118,7 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 
 
 def weights_hash(folder: Path) -> str:
-    """Returns a hash of the names, sizes and ends of the weight files of a folder."""
+    """Returns a hash of names, sizes and ends of a folder's weight files."""
     return hash_of_files(weight_files(folder), _SAMPLE_BYTES)[:16]
 
 
@@ -133,13 +131,13 @@ _FOLDS = 5
 _SHORT_SHARE = 0.01
 """Share of the translations that are short."""
 _GAP_SHARE = 0.005
-"""Largest share of the good translations whose gap is an omission."""
+"""Largest share of good translations whose gap counts as an omission."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTranslation:
-    """One sentence as input of the fit. `characters` is the length of the translation. `gap` is
-    `model.analysis.attention_alignment.largest_gap`, or None if it is unknown."""
+    """One sentence of the fit. `characters` is the length of the translation, `gap` its
+    `largest_gap`, None if unknown."""
 
     token_scores: tuple[float, ...]
     source_tokens: int
@@ -150,11 +148,10 @@ class ScoredTranslation:
 
 
 def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
-    """Returns the numbers of one direction, and their quality by cross-validation: each fifth of
-    the translations is rated with the numbers that are fitted on the others.
+    """Returns the numbers of one direction. Their quality is measured by cross-validation over five
+    folds.
 
-    Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or
-    none is.
+    Raises ValueError for fewer than LEAST_SENTENCES translations, or if all are good or none is.
     """
     if len(translations) < LEAST_SENTENCES:
         raise ValueError(
@@ -175,7 +172,6 @@ def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
 
 
 def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
-    """Returns the numbers that fit all translations, without their quality."""
     labels = np.array([item.chrf >= GOOD_CHRF for item in translations], dtype=np.float64)
     inputs = np.array([features(item.token_scores, item.characters) for item in translations])
     base, mean, length, count = _logistic(inputs, labels).round(4).tolist()
@@ -214,8 +210,8 @@ def quality(sure: Float64, chrf: Float64) -> Quality:
 
 
 def _area(values: Float64, good: NDArray[np.bool_]) -> float:
-    """Returns the area under the ROC curve: the probability that a value of a found item is larger
-    than that of another one."""
+    """Returns the area under the ROC curve: the probability that a value of a `good` item is larger
+    than that of another."""
     count = int(good.sum())
     if count in (0, len(good)):
         return 0.5
@@ -224,7 +220,7 @@ def _area(values: Float64, good: NDArray[np.bool_]) -> float:
 
 def _logistic(inputs: Float64, labels: Float64) -> Float64:
     """Returns intercept and coefficients of a logistic regression (Newton's method) of the inputs
-    (N, F). Coefficients of the first input are not negative: a higher probability never lowers the
+    (N, F). The first coefficient is not negative: a higher probability never lowers the
     confidence."""
     columns = np.column_stack([np.ones(len(inputs)), inputs])  # (N, 1 + F)
     weights = np.zeros(columns.shape[1])
@@ -240,7 +236,7 @@ def _logistic(inputs: Float64, labels: Float64) -> Float64:
 
 
 def _ranks(values: Float64) -> Float64:
-    """Returns the ranks of values; equal values share their mean rank."""
+    """Equal values share their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means: Float64 = (ends - (counts - 1) / 2.0)[inverse]

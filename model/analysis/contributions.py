@@ -1,10 +1,9 @@
-"""Contributions of source tokens to cross-attention: the lengths of the vectors that it adds
-(Kobayashi et al. 2020, "Attention is Not Only a Weight: Analyzing Transformers with Vector Norms"),
-and attention rollout. NumPy only.
+"""Contributions of source tokens to cross-attention (Kobayashi et al. 2020, "Attention is Not Only
+a Weight: Analyzing Transformers with Vector Norms"), and attention rollout. NumPy only.
 
 Head h adds a(t, s) u(s) to position t for source token s: its weight, times the token's value after
-the head's part of the output projection. Lengths of these vectors, and of their sum over the heads,
-need only the inner products of u.
+the head's part of the output projection. The lengths of these vectors, and of their sum over the
+heads, need only the inner products of u.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def value_products(
     layers: Sequence[int] | None = None,
 ) -> Array:
     """Returns the inner products (L, S, H, H) of the heads' vectors u, 0 for masked heads and for
-    other layers than `layers`: values (L, H, S, D), and the output projection of each layer (H, D,
+    layers not in `layers`: values (L, H, S, D), and each layer's output projection (H, D,
     d_model)."""
     count, heads, length, _ = values.shape
     products = np.zeros((count, length, heads, heads), dtype=np.float32)
@@ -42,8 +41,8 @@ def value_products(
 
 
 def head_contributions(cross: Array, products: Array) -> Array:
-    """Returns the length of what each head adds to a position for each source token: weights (L, H,
-    T, S) -> (L, H, T, S)."""
+    """Returns the length of what each head adds for each source token: weights (L, H, T, S) -> (L,
+    H, T, S)."""
     lengths = np.sqrt(np.diagonal(products, axis1=2, axis2=3))  # (L, S, H)
     return cross * lengths.transpose(0, 2, 1)[:, :, None]
 
@@ -65,8 +64,8 @@ class Rollout:
     2020).
 
     `encoder` (L, S, S): share of source position k in encoder position q. `decoder` (L, T, T) and
-    `cross` (L, T, S): share of decoder input k and of source position k in decoder position q; the
-    rows of both together sum to 1.
+    `cross` (L, T, S): shares of decoder input k and of source position k in decoder position q;
+    both rows together sum to 1.
     """
 
     encoder: Weights

@@ -1,8 +1,9 @@
 """What the order of its words changes for an encoder, in float32 by NumPy: an engine cannot leave
 out the positions.
 
-This is a process of its own, so that translations do not wait: each line of standard input is the
-arguments of `study` in JSON, each line of standard output its result. N tokens with text."""
+It runs in a process of its own: each line of standard input is the arguments of `study` in JSON,
+each line of standard output its result.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +23,17 @@ _ROWS = Path(__file__).with_name("sample_sentences.tsv").read_text(encoding="utf
 SENTENCES = {
     code: sentences for code, *sentences in zip(*(row.split("\t") for row in _ROWS), strict=True)
 }
-"""Everyday sentences by language code, on which an import measures the roles of heads. Those of one
-number are translations of each other."""
+"""Everyday sentences by language code. Those of one number are translations of each other."""
 FOLDS = 4
 _RIDGE = 0.1
-"""Penalty of the regression, as a share of the mean squared length of the vectors."""
+"""Penalty of the regression, as a share of the vectors' mean squared length."""
 Samples = list[tuple[list[int], list[int]]]
 
 
 def study(folder: str, ids: list[int], order: list[int], samples: Samples) -> dict[str, Any]:
-    """Returns the number of `layers`, `order` and `position_fit` of GET /encoder for the tokens
-    `ids`, which `order` puts in another order. `samples` are other sentences: the tokens, and the
-    places of those with text."""
+    """Returns `layers`, `order` and `position_fit` of GET /encoder for the tokens `ids`, which
+    `order` permutes. `samples` are other sentences: their tokens, and the places of those with
+    text."""
     read = read_folder(Path(folder))
     tensors = SafetensorFiles(weight_files(read.path))
     encoder, places = NumpyEncoder(read.model, _Held(tensors)), position_table(read.model, tensors)
@@ -55,7 +55,7 @@ def study(folder: str, ids: list[int], order: list[int], samples: Samples) -> di
 
 
 class _Held(dict[str, Float32]):
-    """The tensors that were read, which are read once."""
+    """Reads each tensor once."""
 
     def __init__(self, tensors: SafetensorFiles) -> None:
         self._tensors = tensors
@@ -68,7 +68,7 @@ class _Held(dict[str, Float32]):
 def moves(
     encoder: NumpyEncoder, ids: list[int], order: list[int], positions: Float32
 ) -> list[float]:
-    """Returns by how much the output for each token changes in another `order`, relative to its
+    """Returns by how much each token's output changes in another `order`, relative to its
     length."""
     first, second = encoder.run([ids, [ids[i] for i in order]], positions)[-1]
     second = second[np.argsort(order)]  # in the order of `ids` again
@@ -98,9 +98,8 @@ def _fits(encoder: NumpyEncoder, samples: Samples, positions: Float32) -> list[f
 
 
 def position_fit(vectors: Float32, places: NDArray[np.int64], folds: NDArray[np.int64]) -> float:
-    """Returns R2 of the places (N,) that a linear regression reads from the vectors (N, d_model) of
-    one fold after it has seen the others: 1 is perfect, 0 is as good as the mean place, below 0 is
-    worse."""
+    """Returns R2 of the places (N,) that a linear regression predicts from the vectors (N, d_model)
+    of one fold after it was fitted on the others: 1 is perfect, 0 is as good as the mean place."""
     x, error = vectors.astype(np.float64), 0.0
     for fold in range(FOLDS):
         seen, unseen = folds != fold, folds == fold

@@ -1,5 +1,5 @@
-"""Roles, losses and statistics of attention heads. NumPy only. What an import measures over a
-corpus is stored in the model folder as roles.json.
+"""Roles, losses and statistics of attention heads. NumPy only. An import stores those over a corpus
+in roles.json of the model folder.
 
 A role says where a head looks: the share of the queries whose largest weight is there (Voita et al.
 2019, "Analyzing Multi-Head Self-Attention": positional heads, and heads for rare words).
@@ -33,19 +33,18 @@ ROLES: dict[Kind, tuple[CorpusRole, ...]] = {
     "decoder": ("previous", "before_previous", "start", "delimiter", "rare"),
     "cross": ("diagonal", "start", "delimiter", "rare"),
 }
-"""Roles of each kind. The positions in the decoder are relative to the token that a row
-produces."""
+"""Positions in the decoder are relative to the token that a row produces."""
 LEAST_SHARE = 0.5
 """A head whose largest share is smaller is "mixed"."""
 _NEAR = 0.1
-"""Largest distance of relative positions, from 0 to 1, that counts as diagonal."""
+"""Largest distance of relative positions (0 to 1) that counts as diagonal."""
 _ENDS_BYTES = 1 << 20
 _MAX_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens on one side of a map. `rarity` grows with the rarity of a token in the vocabulary;
+    """The tokens on one side of a map. `rarity` grows with a token's rarity in the vocabulary;
     `special` tokens have no text."""
 
     pieces: tuple[str, ...]
@@ -67,7 +66,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class HeadRole:
-    """The role of a head and the share of the queries that it describes."""
+    """A head's role and the share of the queries that it describes."""
 
     role: CorpusRole
     share: Annotated[float, Field(ge=0, le=1)]
@@ -77,8 +76,7 @@ class HeadRole:
 class HeadRoles:
     """Roles of all heads of a model, [layer][head] for each kind. `weights` is the hash of the
     weights that were measured, on `sentences` sentences of `directions` such as "en-de". `losses`
-    is None where the import did not measure them.
-    """
+    is None if they were not measured."""
 
     weights: str
     sentences: int
@@ -87,14 +85,13 @@ class HeadRoles:
     losses: HeadLosses | None = None
 
     def write(self, folder: Path) -> None:
-        """Writes roles.json."""
         with atomic_write(folder / FILE) as part:
             part.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> HeadRoles | None:
-        """Reads roles.json. Returns None where there is none, it is not valid, or it describes
-        other weights."""
+        """Reads roles.json. Returns None if there is none, it is invalid, or it describes other
+        weights."""
         file = folder / FILE
         try:
             if file.stat().st_size > _MAX_BYTES:
@@ -107,7 +104,7 @@ class HeadRoles:
 
 
 class RoleCounter:
-    """Counts over sentences how many queries of each head look at the place of each role."""
+    """Counts over sentences how many queries of each head look at each role's place."""
 
     def __init__(self) -> None:
         self.sentences = 0
@@ -115,9 +112,8 @@ class RoleCounter:
         self._queries: dict[Kind, int] = {}
 
     def add(self, maps: dict[Kind, Weights], source: Tokens, target: Tokens, read: Tokens) -> None:
-        """Counts one sentence: maps (L, H, Q, K) of each kind. `read` are the tokens that the
-        decoder reads; the last row of the decoder, which produces the end of sentence, is not
-        counted."""
+        """Counts one sentence: maps (L, H, Q, K) of each kind. `read` are the decoder's inputs; its
+        last row, which produces the end of sentence, is not counted."""
         self.sentences += 1
         sides: dict[Kind, tuple[Tokens, Tokens]] = {
             "encoder": (source, source),
@@ -149,8 +145,7 @@ class RoleCounter:
 
 
 def weights_hash(folder: Path) -> str:
-    """Returns a hash of the weight files of a folder: their names, sizes, and first and last
-    megabyte."""
+    """Returns a hash of a folder's weight files: names, sizes, first and last megabyte."""
     return hash_of_files(weight_files(folder), _ENDS_BYTES)[:32]
 
 
@@ -189,7 +184,7 @@ def _is_punctuation(piece: str) -> bool:
 class HeadLosses:
     """Nats per target token over `sentences`: the `loss` with all heads, and its rise without one
     of the `heads`, [layer][head] for each kind; without all heads of one of the `layers`; and
-    without the `others`, all layers of a kind but the one without which the loss rises most."""
+    without the `others`, all layers of a kind but the one that matters most."""
 
     sentences: int
     loss: float
@@ -201,8 +196,8 @@ class HeadLosses:
 def measure_losses(
     loss: Callable[[HeadMask], float], shape: Mapping[Kind, tuple[int, int]], sentences: int
 ) -> HeadLosses:
-    """Returns the losses of all heads. `loss` returns that of the sentences without some heads;
-    `shape` has the number of layers and of heads of each kind."""
+    """`loss` returns the loss of the sentences without some heads; `shape` has the numbers of
+    layers and heads of each kind."""
     whole = loss(())
 
     def rise(kind: Kind, layers: Iterable[int], heads: Iterable[int]) -> float:
@@ -238,8 +233,7 @@ _OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {
 """Positional roles of each kind: the key that a query attends to, relative to its row."""
 
 _ROLE_SHARE = 0.5
-"""A head has a positional role if at least this share of its queries has its largest weight
-there."""
+"""Least share of queries with their largest weight at a position for a positional role."""
 _DIAGONAL, _BROAD = 0.4, 0.8
 
 
@@ -247,9 +241,9 @@ _DIAGONAL, _BROAD = 0.4, 0.8
 class HeadFigures:
     """Statistics of one head.
 
-    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum,
+    `entropy` is in bits, averaged over the queries; `spread` is the entropy divided by its maximum,
     0 to 1. `diagonality` is 1 for weights on the diagonal and 0 for uniform weights. `role` is the
-    position most queries attend to, and `role_share` the share of these queries (0 for "broad",
+    position that most queries attend to, `role_share` the share of these queries (0 for "broad",
     "diagonal" and "mixed").
     """
 
@@ -261,8 +255,8 @@ class HeadFigures:
 
 
 def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
-    """Returns the statistics of maps (L, H, Q, K) of one kind as [layer][head]. The roles of
-    decoder heads are relative to the token that a row produced."""
+    """Returns the statistics of maps (L, H, Q, K) as [layer][head]. Roles of decoder heads are
+    relative to the token that a row produced."""
     bits, diagonal = entropy(maps), diagonality(maps)
     most = np.log2(visible(maps)).mean(axis=-1)  # (L, H)
     spread = np.divide(bits.mean(axis=-1), most, out=np.zeros_like(most), where=most > 0)
@@ -287,18 +281,15 @@ def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
 
 
 def entropy(maps: Weights) -> Weights:
-    """Returns the entropy of each query's weights in bits, 0 (one key) to log2 K (uniform): (...,
-    Q, K) -> (..., Q)."""
+    """Returns the entropy of each query's weights in bits, 0 (one key) to log2 K: (..., Q, K) ->
+    (..., Q)."""
     logs = np.log2(maps, out=np.zeros_like(maps), where=maps > 0)
     return np.asarray(np.maximum(0.0, -(maps * logs).sum(axis=-1)), dtype=np.float32)
 
 
 def diagonality(maps: Weights) -> Weights:
-    """Returns 1 - 3 E|q - k| over relative positions q, k in [0, 1]: (..., Q, K) -> (...).
-
-    1 if all weight is on the diagonal, 0 for uniform weights (E|q - k| = 1/3), negative for weight
-    far from the diagonal.
-    """
+    """Returns 1 - 3 E|q - k| over relative positions q, k in [0, 1]: (..., Q, K) -> (...). 1 if all
+    weight is on the diagonal, 0 for uniform weights (E|q - k| = 1/3), negative far from it."""
     queries, keys = maps.shape[-2:]
     distance = np.abs(np.linspace(0, 1, queries)[:, None] - np.linspace(0, 1, keys)[None, :])
     return np.asarray(1 - 3 * (maps * distance).sum(axis=-1).mean(axis=-1), dtype=np.float32)
@@ -310,7 +301,6 @@ def visible(maps: Weights) -> Weights:
 
 
 def _role(weights: Weights, kind: Kind, diagonal: float, spread: float) -> tuple[Role, float]:
-    """Returns the role of one map (Q, K) and the share of its queries."""
     queries, keys = weights.shape
     best, place = weights.argmax(axis=-1), np.arange(queries)
     shares: dict[Role, float] = {

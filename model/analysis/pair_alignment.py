@@ -35,33 +35,33 @@ from model.config import ModelConfig
 Scores = NDArray[np.float32]
 
 SIMILARITY, DICTIONARY, ATTENTION = 8.0, 0.8, 1.2
-"""Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention
+"""Weights of the cosine, the decoder's log-probability, and the logarithm of the attention
 share."""
 ALONE, OFFSET = 3.0, 2.6
 """Weight of the logarithm of the attention share without other evidence, and what is added to all
 scores then."""
 SPELLING, MIXED, GENITIVE = 3.0, -5.0, -7.5
-"""Scores added for words of equal spelling (less for those that begin alike), for a word paired
-with a punctuation mark, and for 's paired with another word: a genitive has no word in other
-languages, or a preposition, and would be linked to the article of another noun ("Peter's car", "la
-voiture de Peter"). For "is" the other evidence outweighs it."""
+"""Scores for words of equal spelling (less for those that begin alike), for a word paired with a
+punctuation mark, and for 's paired with another word. A genitive has no word in other languages, or
+a preposition, and would be linked to the article of another noun ("Peter's car", "la voiture de
+Peter"). For "is" the other evidence outweighs it."""
 JUMP, JUMP_ALONE = 2.0, 1.0
-"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, without other
-evidence than attention JUMP_ALONE."""
+"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, or
+-JUMP_ALONE if attention is the only evidence."""
 EMPTY = -6.4
-"""Score of the empty word: a word whose best score is lower is probably linked to none."""
+"""Score of the empty word: a word whose best score is lower is probably not linked."""
 LEAST_PROBABILITY, LEAST_BESIDE = 0.56, 0.37
 """Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word
 to the same word as its neighbour (grow-diag of Koehn et al. 2003)."""
 CERTAIN, FARTHEST = 0.99, 3
-"""Probability from which on a word of the target without a link is linked to a source word, and the
-largest distance of another target word of this: the parts of "ne ... pas"."""
+"""Least probability at which a target word without a link is linked to a source word, and the
+largest distance of another target word of this source word: the parts of "ne ... pas"."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.04
 _WIDTH = 16
-"""The words of a batch are padded to a multiple of this, so that links do not depend on the other
+"""The words of a batch are padded to a multiple of this, so that links do not depend on other
 pairs."""
 _PAUSE = 1 << 23
-"""Multiplications after which other work may run: about five milliseconds."""
+"""Multiplications between two pauses: about five milliseconds."""
 WordLink = tuple[int, int, float]
 """(word of the source, word of the target, probability), counted from 0."""
 Numbers = tuple[int, ...]
@@ -70,11 +70,8 @@ Numbers = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class WordedSentence:
     """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first,
-    end) of ids.
-
-    `beginnings` are the first tokens of all words in one spelling, then in the next (`spellings`),
-    each written alone.
-    """
+    end) of ids. `beginnings` are the first tokens of all words in one spelling, then in the next
+    (`spellings`), each written alone."""
 
     ids: tuple[int, ...]
     words: tuple[tuple[int, int], ...]
@@ -84,10 +81,10 @@ class WordedSentence:
 @dataclass(frozen=True, slots=True)
 class PairWords:
     """What the links between W words of a source and V words of its target need. `runs` are their
-    tokens [first, end): of the source as it is read, and of the target as it is written. `marks`
-    are the numbers of those that are punctuation, `genitives` of those that are 's, `alike` the
-    similarity (0 to 1) of the spelling of two words, if any. `read` are both as the encoder reads
-    them: without it, attention and spelling decide alone."""
+    tokens [first, end): of the source as it is read, of the target as it is written. `marks` and
+    `genitives` are the numbers of words that are punctuation or 's, `alike` the similarity (0 to 1)
+    of the spelling of two words. `read` are both sentences as the encoder reads them; without it,
+    attention and spelling decide alone."""
 
     runs: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
     marks: tuple[Numbers, Numbers]
@@ -99,8 +96,8 @@ class PairWords:
 @dataclass(frozen=True, slots=True)
 class WordReading:
     """Evidence from one sentence of W words: `states` (S, d_model) after the last encoder layer,
-    and `beginnings` (W, N), the log-probability of each of N tokens as first target token if the
-    decoder reads only one word."""
+    and `beginnings` (W, N), the log-probability of N tokens as first target token if the decoder
+    reads only one word."""
 
     states: Scores
     beginnings: Scores
@@ -108,11 +105,11 @@ class WordReading:
 
 @dataclass(frozen=True, slots=True)
 class WordEvidence:
-    """Scores (W, V) for the W words of one sentence and the V words of the other.
+    """Scores (W, V) for W words of one sentence and V words of the other.
 
-    `similarity` is the cosine of the words' states after the last encoder layer. `forward` is the
-    log-probability that the decoder begins with the second word if it reads only the first,
-    averaged over the spellings, `backward` the reverse.
+    `similarity` is the cosine of their states. `forward` is the log-probability that the decoder
+    begins with the second word if it reads only the first, averaged over the spellings, `backward`
+    the reverse.
     """
 
     similarity: Scores
@@ -136,8 +133,7 @@ def spellings(texts: Sequence[str]) -> list[str]:
 
 
 def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[int]) -> None:
-    """Raises ValueError for a sentence of invalid length, words outside it, and tokens outside the
-    vocabulary."""
+    """Raises ValueError for a sentence of invalid length, words outside it, and unknown tokens."""
     size = config.source_vocab_size or config.vocab_size
     if not 1 <= len(sentence.ids) <= config.max_length:
         raise ValueError(
@@ -176,8 +172,8 @@ def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
 def compared(
     first: Sequence[str], second: Sequence[str]
 ) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers], tuple[WordLink, ...]]:
-    """Returns the punctuation marks and the genitives of two sentences of words, and the words that
-    are spelled alike (names, numbers, cognates)."""
+    """Returns the punctuation marks and the genitives of two sentences, and their words that are
+    spelled alike (names, numbers, cognates)."""
     plain = [[_plain(word) for word in side] for side in (first, second)]
     by_beginning: defaultdict[str, list[int]] = defaultdict(list)
     for j, word in enumerate(plain[1]):
@@ -205,8 +201,8 @@ def _numbers_of(words: Sequence[str], is_kind: Callable[[str], bool]) -> Numbers
 def word_links(
     pairs: Sequence[tuple[PairWords, WordEvidence | None, Scores]],
 ) -> Generator[None, None, list[tuple[WordLink, ...]]]:
-    """Returns the links of each pair of sentences, and yields where other work may run. A pair has
-    its words, the evidence of its readings, and the soft alignment (T, S) of the tokens."""
+    """Returns the links of each pair of sentences: its words, the evidence of its readings, and the
+    soft alignment (T, S) of its tokens. Yields where other work may run."""
     scores: list[Scores] = []
     jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
     for words, evidence, soft in pairs:
@@ -222,9 +218,8 @@ def word_links(
 
 
 def links(probabilities: Scores, certain: NDArray[np.bool_]) -> tuple[WordLink, ...]:
-    """Returns the linked pairs of words (first, second) with their probabilities (W, V), the means
-    of both directions. `certain` (W, V) are the pairs of which the second word is certain in its
-    own direction."""
+    """Returns the linked pairs of words with their probabilities (W, V), the means of both
+    directions. `certain` (W, V) are the pairs whose second word is certain in its own direction."""
     sure = np.zeros((probabilities.shape[0] + 2, probabilities.shape[1] + 2), dtype=bool)
     np.greater(probabilities, LEAST_PROBABILITY, out=sure[1:-1, 1:-1])
     beside = sure[:-2, 1:-1] | sure[2:, 1:-1] | sure[1:-1, :-2] | sure[1:-1, 2:]
@@ -241,8 +236,8 @@ def links(probabilities: Scores, certain: NDArray[np.bool_]) -> tuple[WordLink, 
 
 def fit(words: PairWords, evidence: WordEvidence | None, attention: Scores) -> Scores:
     """Returns the emission scores (W, V), logarithms. `attention` (W, V) is what each first word
-    contributes to each second word; without `evidence` it decides together with the spelling and
-    the order."""
+    contributes to each second word; without `evidence` it decides with the spelling and the
+    order."""
     attended = np.log(
         attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6) + _LEAST_ATTENTION
     )
@@ -260,12 +255,11 @@ def posteriors(
     scores: Sequence[Scores], jumps: Sequence[float]
 ) -> Generator[None, None, list[Scores]]:
     """Forward-backward algorithm: returns the probability of each hidden word for each observed
-    word, and yields where other work may run. A column sums to 1 minus the probability of the empty
-    word.
+    word. A column sums to 1 minus the probability of the empty word. Yields where other work may
+    run.
 
-    Emission scores (n, m) of each pair -> (n, m). The expected hidden word is the one after the
-    last hidden word; the empty word does not move it. Transitions of a pair prefer the next word by
-    its jump.
+    Emission scores (n, m) of each pair -> (n, m). The expected hidden word follows the last hidden
+    word; the empty word does not move it. A pair's jump says how much transitions prefer it.
     """
     probabilities = [np.zeros(each.shape, dtype=np.float32) for each in scores]
     batches: defaultdict[int, list[int]] = defaultdict(list)
@@ -301,7 +295,7 @@ def _forward_backward(
     emitted: NDArray[np.float64], empty: NDArray[np.float64], moves: NDArray[np.float64]
 ) -> Generator[None, None, NDArray[np.float64]]:
     """Returns the posteriors (m, B, N) of B pairs: emissions (m, B, N), those of the empty word (m,
-    B, 1), and transitions (B, N, N), in which column 0 stands for before the first hidden word."""
+    B, 1), and transitions (B, N, N), whose column 0 stands for before the first hidden word."""
     m, count, width = emitted.shape
     before, after = np.zeros((m + 1, count, width)), np.ones((m + 1, count, width))
     moved = np.empty((m, count, width))
@@ -329,8 +323,8 @@ def _forward_backward(
 
 @lru_cache(maxsize=128)
 def _moves(words: int, jump: float, width: int) -> NDArray[np.float64]:
-    """Returns the probabilities of the moves from the last hidden word, row 0 before the first, to
-    a hidden word, column 0 for none, with zeros for words that are not there: (width, width)."""
+    """Returns the probabilities (width, width) of moves from the last hidden word, row 0 before the
+    first, to a hidden word, column 0 for none; zeros for padding."""
     distance = np.abs(np.arange(words)[None, :] - np.arange(words + 1)[:, None])
     weights = (1.0 + distance) ** -jump
     moves = np.zeros((width, width))
@@ -352,8 +346,7 @@ def _means(states: Scores, sentence: WordedSentence) -> Scores:
 
 
 def _over_spellings(reading: WordReading, other: WordedSentence) -> Scores:
-    """Mean log-probability of the beginnings of each word of the other sentence, (W, N) -> (W,
-    V)."""
+    """Mean log-probability of the beginnings of the other sentence's words, (W, N) -> (W, V)."""
     count = len(other.words)
     if not count:
         return reading.beginnings[:, :0]
@@ -370,8 +363,7 @@ def _log_share(scores: Scores, axis: int) -> Scores:
 
 
 def _written(words: PairWords) -> Scores:
-    """Scores (W, V) for similar spelling, and for a word paired with punctuation or with a
-    genitive."""
+    """Scores (W, V) for similar spelling, and for a word paired with punctuation or a genitive."""
     scores = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
     for sides, score in ((words.marks, MIXED), (words.genitives, GENITIVE)):
         first, second = np.zeros(len(scores), dtype=bool), np.zeros(scores.shape[1], dtype=bool)
@@ -383,8 +375,8 @@ def _written(words: PairWords) -> Scores:
 
 
 def _alike(first: str, second: str) -> float:
-    """The share of letters in the common beginning of two words with three equal letters; 1 for
-    equal words."""
+    """The share of letters in the common beginning of words with three equal letters; 1 for equal
+    words."""
     if first == second or not (first + second).isalpha() or len(first) < 3:
         return float(first == second)
     pairs = zip(first, second, strict=False)
@@ -396,7 +388,6 @@ def _alike(first: str, second: str) -> float:
 
 
 def _plain(word: str) -> str:
-    """The word without case and accents."""
     if word.isascii():
         return word.lower()
     return "".join(

@@ -1,6 +1,5 @@
-"""How models tell positions apart, beside the sinusoids of `model.positions`: rotations, biases,
-and a restricted neighbourhood. Models of this server have none of these; the page compares them.
-NumPy only."""
+"""Position schemes beside the sinusoids of `model.positions`: rotations, biases, and a restricted
+neighbourhood. Models of this server have none of these; the page compares them. NumPy only."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ class Scheme(NamedTuple):
 
 def rotary(x: Float32) -> Float32:
     """Rotates the vectors (n, D) of n positions: features 2i and 2i + 1 of position p by p /
-    10000^(2i / D). The product of two then depends on their distance only (Su et al. 2021,
-    "RoFormer")."""
+    10000^(2i / D) (Su et al. 2021, "RoFormer"). Products of two depend on their distance only."""
     rates = 10000.0 ** (-np.arange(0, x.shape[1], 2) / x.shape[1])
     turned = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * np.arange(len(x))[:, None] * rates)
     y: Float32 = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape).astype(np.float32)
@@ -37,8 +35,8 @@ def rotary(x: Float32) -> Float32:
 
 
 def alibi(heads: int, n: int) -> Float32:
-    """Returns what each head adds to its products (H, n, n): -m |i - j|, where m is 2^(-8 h / H)
-    for head h from 1 (Press et al. 2022, "Train Short, Test Long")."""
+    """Returns what each head adds to its products (H, n, n): -m |i - j|, m = 2^(-8 h / H) for head
+    h from 1 (Press et al. 2022, "Train Short, Test Long")."""
     slopes = 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
     places = np.arange(n)
     biases: Float32 = (-slopes[:, None, None] * np.abs(places[:, None] - places)).astype(np.float32)
@@ -46,15 +44,13 @@ def alibi(heads: int, n: int) -> Float32:
 
 
 def restricted(n: int, r: int) -> Float32:
-    """Returns the mask (n, n) of a neighbourhood of r positions around each: 0 within, minus
-    infinity elsewhere (table 1 of the paper). A path between two positions needs up to n / (r / 2)
-    layers."""
+    """Returns the mask (n, n) of r positions around each: 0 within, minus infinity elsewhere (table
+    1 of the paper). A path between two positions needs up to n / (r / 2) layers."""
     steps = np.arange(n) - np.arange(n)[:, None] + r // 2
     return np.where((steps >= 0) & (steps < r), 0, -np.inf).astype(np.float32)
 
 
 def softmax(scores: Float32) -> Float32:
-    """Returns the softmax of each row."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights: Float32 = powers / powers.sum(axis=-1, keepdims=True)
     return weights
@@ -63,7 +59,7 @@ def softmax(scores: Float32) -> Float32:
 def schemes(config: ModelConfig, n: int, r: int) -> dict[str, Scheme]:
     """Returns the numbers of all schemes in the shape of a model. Tables show some features, and
     products with the middle position; the others what stands between positions, and the products,
-    or weights of equal products, of the first one."""
+    or weights of equal products, of the first position."""
     tables = {
         "sinusoidal": sinusoidal_table(
             n, config.d_model, half=config.positions == "sinusoidal_half"

@@ -143,7 +143,7 @@ def names(config: ModelConfig, followed: Followed) -> list[str]:
 
 
 def captured(config: ModelConfig, followed: Followed) -> list[str]:
-    """Returns those that a backend writes for the wanted ones."""
+    """Returns those that a backend writes for the requested ones."""
     needed = (
         {"stream", "input"}
         if followed.takes(*(f"{s}.{n}" for s in SUBLAYERS for n in _NORM))
@@ -169,7 +169,7 @@ def captured(config: ModelConfig, followed: Followed) -> list[str]:
 def shape(
     config: ModelConfig, followed: Followed, name: str, source: int, queries: int
 ) -> tuple[int, ...]:
-    """Returns the shape of a tensor for so many source tokens and inputs of the decoder."""
+    """Returns the shape of a tensor for `source` tokens and `queries` inputs of the decoder."""
     rows = (source if followed.side == "encoder" else queries) if followed.position is None else 1
     keys = queries if followed.part == "decoder" else source
     sizes = {"r": rows, "k": keys, "D": config.head_dim, "d": config.d_model, "f": config.d_ff}
@@ -180,9 +180,9 @@ def shape(
 def norm_parameters(
     config: ModelConfig, followed: Followed, parameter: Callable[[str], Float32]
 ) -> dict[str, Float32]:
-    """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that is the
-    one before the next. `parameter` returns one by the engine's name:
-    `encoder.0.attention_norm.weight` or `decoder_norm.bias`."""
+    """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that before
+    the next. `parameter` returns one by the engine's name: `encoder.0.attention_norm.weight` or
+    `decoder_norm.bias`."""
     side, layer = followed.side, followed.layer
     own = ("attention", "feed_forward") if side == "encoder" else SUBLAYERS
     layers = config.encoder_layers if side == "encoder" else config.decoder_layers
@@ -203,8 +203,8 @@ def norm_parameters(
 def layer_tensors(
     config: ModelConfig, followed: Followed, maps: AttentionMaps
 ) -> dict[str, Float32]:
-    """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the
-    weights and vectors of the head, and scores."""
+    """Returns the requested tensors of a pass, from those that a backend wrote, the head's weights
+    and vectors, and scores."""
     tensors = dict(maps.tensors or {})
     rows = (
         slice(None)
@@ -239,8 +239,7 @@ def layer_tensors(
 
 
 def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
-    """Returns what each residual connection adds up, bit for bit, and its mean and variance over
-    the features."""
+    """Returns what each residual connection adds up, bit for bit, its mean and its variance."""
     sums: dict[str, Float32] = {}
     stream = tensors.get("stream")
     for sublayer in SUBLAYERS:
@@ -263,7 +262,7 @@ def _lengths(x: Float32) -> Float32:
 def check_followed(
     config: ModelConfig, followed: Followed | None, source: Sequence[int], target: Sequence[int]
 ) -> None:
-    """Raises ValueError for a layer, a position or a tensor that does not exist, and for too many
+    """Raises ValueError for a layer, position or tensor that does not exist, and for too many
     numbers. `target` excludes start and end."""
     if followed is None:
         return

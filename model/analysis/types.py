@@ -24,21 +24,20 @@ KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
 SOFT = ("soft", "reading")
 NARROW_FROM = 1 << 16
-"""Shares of `soft` and of `reading` beyond which they are sent with half of their bits: they are
-averages for linking words."""
+"""Numbers of `soft` and of `reading` beyond which they are sent in float16."""
 
 CANDIDATES = 8
 """Number of best tokens reported for each target position."""
 
 
 _MANY = 1 << 16
-"""Zeros of which one is enough."""
+"""Zeros beyond which they are views of one."""
 Layers = tuple[int, ...] | None
 """Numbers of layers; None for all."""
 
 
 class Followed(NamedTuple):
-    """Layer and head of an attention, from 0, of which the tensors `names` are wanted, all for ().
+    """Layer and head of an attention, from 0, whose tensors `names` are requested, all for ().
     `position` is a row: a source token of the encoder or an input of the decoder; None for all
     rows."""
 
@@ -58,7 +57,7 @@ class Followed(NamedTuple):
         return "cross" if self.part == "cross" else "self"
 
     def takes(self, *names: str) -> bool:
-        """Returns whether one of these is wanted."""
+        """Returns whether one of these is requested."""
         return not self.names or not set(self.names).isdisjoint(names)
 
     @property
@@ -71,7 +70,7 @@ class Followed(NamedTuple):
 
     @property
     def choice(self) -> MapChoice:
-        """The layers, maps and tensors that a forced pass computes for it."""
+        """What a forced pass computes for it."""
         encoder, decoder, cross = (
             (self.layer,) if kind == self.part else () for kind in ("encoder", "decoder", "cross")
         )
@@ -80,12 +79,12 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapChoice:
-    """What a forced pass computes and returns. By kind, the layers whose maps are wanted, and of
+    """What a forced pass computes and returns. By kind, the layers whose maps are requested, and of
     these the `heads` (None for all). `soft` is the layer of cross-attention whose contributions are
-    wanted, divided by their sum over the source, with `shift` in the row after that of the token,
-    and with `reading` the weights of this layer and of the last, averaged over the heads
+    requested, divided by their sum over the source; with `shift` in the row after the token's, and
+    with `reading` also the weights of this layer and of the last, averaged over the heads
     (`attention_alignment`). `products` asks for the value products of the layers of `cross`,
-    `scores` for scores and candidates. `followed` is a layer whose tensors are wanted
+    `scores` for scores and candidates. `followed` is a layer whose tensors are requested
     (`model.analysis.tensors`), with `scores`."""
 
     encoder: Layers = None
@@ -109,8 +108,7 @@ class MapChoice:
         )
 
     def cross_layers(self, layers: int) -> Layers:
-        """The layers whose weights of cross-attention are needed, of a decoder with so many
-        `layers`."""
+        """The layers of a decoder with `layers` whose weights of cross-attention are needed."""
         if self.cross is None:
             return None
         further = (
@@ -128,7 +126,7 @@ class MapChoice:
         return deepest + 1
 
     def after(self, hidden: Sequence[int]) -> MapChoice:
-        """Returns the choice for a target that these tokens precede."""
+        """Returns the choice for a target that the `hidden` tokens precede."""
         if (
             self.followed is None
             or self.followed.side == "encoder"
@@ -142,7 +140,7 @@ class MapChoice:
     def numbers(
         self, kind: Kind, layers: int, heads: int
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Returns the layers and heads of a kind that are wanted, of so many."""
+        """Returns the requested layers and heads of a kind."""
         chosen: Layers = getattr(self, kind)
         return tuple(range(layers)) if chosen is None else chosen, tuple(
             range(heads)
@@ -170,22 +168,20 @@ class AttentionMaps:
     """Attention weights of every head, float32, for T = len(target) + 1 queries.
 
     Query t generates target token t, the last query the end of sentence. The keys of `decoder` are
-    the start token and the target. `token_scores` (T,) are the natural log-probabilities of the
-    target tokens and of the end of sentence. `candidate_ids` and `candidate_scores` (T, C) are the
-    most probable tokens at each position, best first. Decoders with a recurrence have no heads in
-    `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state that a position
-    keeps, averaged over the features. `value_products` are the inner products of what any two heads
-    of cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0
-    for masked heads. Scores are those among the tokens that the target may have: those of its
-    shortlist, and its own. `outside` are the positions of its tokens that are not on the list.
+    the start token and the target. `token_scores` (T,) are natural log-probabilities of the target
+    tokens and the end of sentence; `candidate_ids` and `candidate_scores` (T, C) are the most
+    probable tokens, best first. Decoders with a recurrence have no heads in `decoder` (L, 0, T, T)
+    and `forget_gates` (L, T) instead: the kept share of the state, averaged over the features.
+    `value_products` are those of `model.analysis.contributions`. Scores are those among the tokens
+    that the target may have: those of its shortlist, and its own. `outside` are the positions of
+    its tokens that are not on the list.
 
-    `normalizers` (T,) are the logarithms of the sums of the exponentials of the logits: a logit is
-    the sum of its token's score and this. `tensors` are those of the layer that the choice follows,
-    each with an axis of rows.
+    `normalizers` (T,) are logarithms of the sums of the exponentials of the logits: a logit is the
+    sum of its token's score and this. `tensors` are those of the followed layer, each with an axis
+    of rows.
 
     Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and
-    `reading` are set where they were asked for; those of long sentences arrive in another process
-    with half of their bits, as `float16`.
+    `reading` are set if requested; those of long sentences are sent in `float16`.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -205,7 +201,7 @@ class AttentionMaps:
     choice: MapChoice = EVERYTHING
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles only the maps that are chosen."""
+        """Pickles only the chosen maps."""
         shapes, parts = {}, {}
         for kind in KINDS:
             maps: NDArray[np.float32] = getattr(self, kind)
@@ -224,8 +220,8 @@ class AttentionMaps:
         return _unpickled, (shapes, parts, others)
 
     def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
-        """Returns the maps of a target without its first token: its query is removed, and what the
-        other queries attend to in it is added to the start token."""
+        """Returns the maps of a target without its first token: its query is removed, and its
+        weight as a key is added to the start token."""
         decoder = np.concatenate(
             [self.decoder[..., 1:, :1] + self.decoder[..., 1:, 1:2], self.decoder[..., 1:, 2:]], -1
         )
@@ -286,7 +282,7 @@ def _unpickled(
 
 
 def unchosen(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Returns zeros, many of them as views of one that cannot be written."""
+    """Returns zeros; many of them are read-only views of one."""
     return (
         np.broadcast_to(np.float32(0), shape)
         if math.prod(shape) > _MANY
@@ -295,7 +291,6 @@ def unchosen(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:
-    """Returns shares of 0 to 1 as they are sent: those of long sentences with 11 bits."""
     return shares if shares.size <= NARROW_FROM else shares.astype(np.float16)
 
 

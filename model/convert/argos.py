@@ -1,9 +1,9 @@
-"""Import, download and export of .argosmodel packages of Argos Translate and LibreTranslate: zip
-archives, or their unpacked folders.
+"""Import, download and export of .argosmodel packages of Argos Translate and LibreTranslate, zip
+archives or unpacked.
 
-It has one folder with metadata.json, a CTranslate2 model in `model`, and sentencepiece.model for
-both languages. The index that Argos publishes (index.json) has no hashes; the import checks the
-checksums of the archive.
+A package has one folder with metadata.json, a CTranslate2 model in `model`, and sentencepiece.model
+for both languages. Argos's index (index.json) has no hashes; the import checks those of the
+archive.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAX_FILE_BYTES = 2_000_000_000
 METADATA = "metadata.json"
 SENTENCEPIECE = "sentencepiece.model"
 _CODES = {"zh-Hant": "zt", "pt-BR": "pb"}
-"""Our codes, and Argos's own."""
+"""Our codes -> Argos's own."""
 
 
 def read_argos(path: Path) -> Imported:
@@ -134,9 +134,8 @@ def export_argos(
     """Writes the package `output` for one pair; `source` and `target` may be empty if there is only
     one.
 
-    Argos puts nothing before a sentence. The tag of the target language becomes the token that
-    CTranslate2 itself puts there (`add_source_bos`). `language_name` names a code for readers.
-    Raises FolderError.
+    Argos puts nothing before a sentence, so CTranslate2 itself adds the tag of the target language
+    (`add_source_bos`). `language_name` returns the name of a code. Raises FolderError.
     """
     source, target = _pair(folder, source, target)
     tag = folder.tags.get(target)
@@ -201,8 +200,7 @@ def download(
     pair: str, weights: Path, address: str, progress: Progress | None = None
 ) -> Iterator[tuple[Path, str]]:
     """Downloads the package of a pair in Argos's codes (en-zt) to a folder under `weights`, which
-    is removed after the block. The block gets the package and its origin. Raises FolderError with
-    one sentence for every failure."""
+    is removed after the block. Yields the package and its origin. Raises FolderError."""
     if (url := packages(address).get(pair)) is None:
         raise NotPublished(f"Argos publishes no package for {pair}; {address} lists its packages.")
     name = PurePosixPath(url).name
@@ -221,7 +219,7 @@ def download(
 
 
 def packages(address: str) -> dict[str, str]:
-    """Returns the address of the package of each pair. Raises FolderError."""
+    """Returns pair -> address of its package. Raises FolderError."""
     try:
         return {
             f"{entry['from_code']}-{entry['to_code']}": str(entry["links"][0])

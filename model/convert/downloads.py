@@ -1,6 +1,5 @@
-"""Downloads of model files over HTTP, for every source of models: continued where they stopped,
-with checked hashes, to a folder that one process at a time uses. Every failure is a FolderError
-with one sentence."""
+"""Downloads of model files over HTTP: resumed, with checked hashes, to a folder that is locked by
+one process. Every failure is a FolderError with one sentence."""
 
 from __future__ import annotations
 
@@ -26,19 +25,19 @@ from tqdm import tqdm
 from model.model_folder import FolderError
 
 Progress = Callable[[str, int, int], None]
-"""Receives the name of a file, its bytes so far and all its bytes, 0 where the server does not
-state them."""
+"""Receives a file's name, its bytes so far and its total bytes, 0 if the server does not state
+them."""
 MAX_LIST_BYTES = 20_000_000
 _BLOCK = 1 << 20
 _GZIP_BYTES = 1 << 16
-"""Largest number of bytes that a gzip file is larger than its content."""
+"""How much larger than its content a gzip file may be, in bytes."""
 _SECONDS = 30
 _DISCONNECTED = (URLError, HTTPException, TimeoutError, ConnectionError, SSLError)
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Refused(FolderError):
-    """A server refuses a request with `status`. `code` is the error code of the hub."""
+    """A server rejected a request with `status`. `code` is the hub's error code."""
 
     def __init__(self, message: str, status: int, code: str) -> None:
         super().__init__(message)
@@ -54,8 +53,8 @@ class NotPublished(FolderError):
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file to download as `name`. A `packed` file is unpacked by gzip; `most` bytes and the
-    hashes are those of the unpacked file. With `exact`, the file has `most` bytes."""
+    """A file to download as `name`. A `packed` file is gzip; `most` bytes and hashes are those of
+    the unpacked file. With `exact` it has exactly `most` bytes."""
 
     name: str
     url: str
@@ -68,11 +67,11 @@ class RemoteFile:
 
 @contextlib.contextmanager
 def pull_folder(weights: Path, name: str) -> Iterator[Path]:
-    """Creates the folder `.pull/NAME` beside the model folders and locks it until the end of the
-    block, which removes it.
+    """Creates and locks the folder `.pull/NAME` beside the model folders, and removes it after the
+    block.
 
-    After an error its files stay, and the next download continues with them. Raises FolderError
-    while another process has locked it.
+    After an error its files stay, and the next download resumes. Raises FolderError while another
+    process holds the lock.
     """
     folder = weights / ".pull" / name
     with _one_sentence(name, folder):
@@ -100,8 +99,7 @@ def pull_folder(weights: Path, name: str) -> Iterator[Path]:
 
 
 def discard_pull(weights: Path, name: str) -> None:
-    """Removes what downloads of a model have left, by the name of its folder, unless a process is
-    downloading it."""
+    """Removes what downloads of a model folder have left, unless a process is downloading it."""
     for folder in [weights / ".pull" / name, *(weights / ".pull").glob(f"{name}--*")]:
         if folder.is_dir():
             with contextlib.suppress(FolderError), pull_folder(weights, folder.name):
@@ -109,8 +107,7 @@ def discard_pull(weights: Path, name: str) -> None:
 
 
 def read_url(url: str, name: str, token: str | None = None) -> bytes:
-    """Returns a list of models or of files. `name` is what the errors call it. Raises
-    FolderError."""
+    """Returns a list of models or of files. Errors call it `name`. Raises FolderError."""
     with _one_sentence(name), _open(url, token) as answer:
         data: bytes = answer.read(MAX_LIST_BYTES)
     return data
@@ -123,11 +120,8 @@ def fetch(
     token: str | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Downloads a file of the model `name` to `folder` unless it is there.
-
-    A part of it that is there is continued. A file with a wrong hash is deleted. Raises
-    FolderError.
-    """
+    """Downloads a file of the model `name` to `folder` unless it is there. Resumes a partial file,
+    and deletes one with a wrong hash. Raises FolderError."""
     path, part = folder / file.name, folder / f"{file.name}.part"
     with _one_sentence(f"{file.name} of {name}", folder):
         if path.is_file() and _is_right(path, file):
@@ -164,8 +158,8 @@ def fetch(
 
 
 def _continue(file: RemoteFile, part: Path, token: str | None, progress: Progress | None) -> bool:
-    """Appends missing bytes of a file to `part`, and some more where there are too many. Returns
-    whether it is complete."""
+    """Appends missing bytes to `part`, and at most one block too many. Returns whether it is
+    complete."""
     done, most = _size(part), file.most + (_GZIP_BYTES if file.packed else 1)
     if part.is_file() and done >= (most if file.packed else file.most):
         return True
@@ -190,7 +184,7 @@ def _continue(file: RemoteFile, part: Path, token: str | None, progress: Progres
 
 
 def _unpack(packed: Path, whole: Path, most: int) -> None:
-    """Unpacks a gzip file, and at most one byte too many."""
+    """Unpacks a gzip file, up to one byte more than `most`."""
     with gzip.open(packed) as source, whole.open("wb") as out:
         while block := source.read(min(_BLOCK, most + 1 - out.tell())):
             out.write(block)

@@ -1,5 +1,4 @@
-"""The families of models that can be imported: one line each. The first one that recognises a path
-reads it."""
+"""The families of models that can be imported. The first one that recognises a path reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ SOURCES: tuple[Source, ...] = (
 
 
 def publishers() -> list[Publisher]:
-    """Returns who lists models outside the hub."""
+    """Returns the publishers outside the hub."""
     return [source.publisher for source in SOURCES if source.publisher is not None]
 
 
@@ -32,12 +31,12 @@ def exports() -> dict[str, Export]:
 
 
 def signs() -> str:
-    """Returns the files by which models are known, for readers."""
+    """Returns the files by which models are recognised, for readers."""
     return ", ".join(dict.fromkeys(source.sign for source in SOURCES))
 
 
 def unsupported(model_type: object) -> str:
-    """Returns why a model of transformers is not read: no family has its type."""
+    """Returns why a model of transformers with an unknown type is rejected."""
     stated = (
         "without a model_type"
         if model_type is None

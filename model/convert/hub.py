@@ -34,12 +34,9 @@ def download(
     repository: str, weights: Path, revision: str = "main", progress: Progress | None = None
 ) -> Iterator[tuple[Path, str]]:
     """Downloads a model ("Helsinki-NLP/opus-mt-en-de") to a folder under `weights`, which is
-    removed after the block.
+    removed after the block. Yields the folder and its origin.
 
-    The block gets the folder and its origin.
-
-    HF_ENDPOINT is the address of another hub, HF_TOKEN a token. Raises FolderError with one
-    sentence for every failure.
+    HF_ENDPOINT is the address of another hub, HF_TOKEN a token. Raises FolderError.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise NotPublished(
@@ -84,9 +81,8 @@ def _list_files(
 
 
 def _select_files(repository: str, kind: str | None, present: dict[str, Any]) -> list[str]:
-    """Returns the names of the files to download, of the family that lacks the fewest. Raises
-    FolderError where one is missing, and ImportRefused for models of transformers of a type that no
-    family has."""
+    """Returns the names of the files to download, for the family that lacks the fewest. Raises
+    FolderError if one is missing, ImportRefused for an unknown type of transformers."""
     families = [
         source
         for source in SOURCES
@@ -107,7 +103,7 @@ def _select_files(repository: str, kind: str | None, present: dict[str, Any]) ->
 
 
 def _remote(source: str, entry: dict[str, Any]) -> RemoteFile:
-    """Returns a file of the list. Large files have a SHA-256, the others git's SHA-1."""
+    """Large files have a SHA-256, the others git's SHA-1."""
     name, size, sha256 = entry["rfilename"], entry["size"], (entry.get("lfs") or {}).get("sha256")
     if type(size) is not int or not 0 <= size <= _MAX_FILE_BYTES:
         raise ValueError
@@ -121,7 +117,6 @@ def _remote(source: str, entry: dict[str, Any]) -> RemoteFile:
 
 
 def _explained(error: Refused, endpoint: str, repository: str, revision: str) -> FolderError:
-    """Returns what the hub means by an error code."""
     if error.code == "GatedRepo":
         page = f"{endpoint}/{repository}"
         return NotPublished(

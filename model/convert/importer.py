@@ -1,5 +1,5 @@
-"""Import of a model of another program as a model folder. The folder is written to a temporary
-place and then moved."""
+"""Import of a model of another program as a model folder, written to a temporary place and
+moved."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """Options of an import. `name` is the name of the new folder; `sources` and `targets` are
-    language codes that override those of the files; `origin` states where the files came from."""
+    """`name` is that of the new folder; `sources` and `targets` are language codes that override
+    those of the files; `origin` states where the files came from."""
 
     name: str | None = None
     sources: Sequence[str] = ()
@@ -62,11 +62,8 @@ class ImportOptions:
 
 
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
-    """Imports the model in `path` as a new folder under `weights`.
-
-    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error
-    leaves no files behind.
-    """
+    """Imports the model in `path` as a new folder under `weights`. Raises FolderError, or
+    ImportRefused if the model is not supported; leaves no files behind then."""
     options = options or ImportOptions()
     name = options.name or (path.resolve().name if path.is_dir() else path.resolve().stem)
     target = new_folder(weights, name, options.replace)
@@ -86,8 +83,8 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
 
 
 def new_folder(weights: Path, name: str, replace: bool) -> Path:
-    """Returns the path of a new model folder. Raises FolderError where the name cannot be used, or
-    is used already and not to `replace`."""
+    """Returns the path of a new model folder. Raises FolderError for an invalid name, and for an
+    existing folder without `replace`."""
     if not _NAME.fullmatch(name):
         raise FolderError(
             f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes "
@@ -125,7 +122,7 @@ def _read(path: Path) -> Imported:
 
 
 def _unknown(path: Path) -> str:
-    """Returns why no family has the files of a path."""
+    """Returns why no family recognises a path."""
     fields = read_optional(path / "config.json")
     if "pairs" in fields and isinstance(fields.get("model"), dict):
         return "it is a model folder of this server already: copy it to the folder of --weights"
@@ -166,8 +163,7 @@ def _folder(
 
 
 def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> dict[str, Any]:
-    """Returns the pairs of a model between all of its languages, or between those of the options,
-    and their pieces."""
+    """Returns pairs and pieces of a model between all its languages, or those of the options."""
     known = imported.language_pieces
     if unknown := [code for code in (*options.sources, *options.targets) if code not in known]:
         raise ImportRefused(path, [f"it does not have the language {code}" for code in unknown[:5]])
@@ -188,7 +184,6 @@ def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> d
 
 
 def _tokenizer(imported: Imported) -> TokenizerFiles:
-    """Returns the names of the tokenizer's files."""
     same = imported.source_pieces == imported.target_pieces
     return TokenizerFiles(
         source="source.spm",
@@ -203,8 +198,8 @@ def _tokenizer(imported: Imported) -> TokenizerFiles:
 
 
 def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
-    """Writes the folder, loads it and translates a trial sentence, so that a model the server
-    cannot use is rejected here."""
+    """Writes the folder, loads it and translates a trial sentence, so that a model that the server
+    cannot use is rejected."""
     folder.path.mkdir(exist_ok=True)
     (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
     save_arrays(imported.tensors, folder.path / SINGLE)
@@ -237,7 +232,7 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
 
 
 def card(folder: ModelFolder, about: str) -> str:
-    """Returns a model card with the front matter of the Hugging Face hub, and a sentence about the
+    """Returns a model card with the Hugging Face hub's front matter and a sentence `about` the
     model."""
     config = folder.model
     languages = "\n".join(f"- {code}" for code in folder.languages)

@@ -1,5 +1,4 @@
-"""Language codes of other programs, and ours. Imports nothing that reads models, for the list of
-published ones."""
+"""Language codes of other programs and ours. Imports nothing that reads models."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ _ISO = dict(
     pair.split(":")
     for pair in Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").split()
 )
-"""ISO 639-3 (and the 639-2 bibliographic codes and the own ones that models use) -> ours."""
+"""ISO 639-3 codes (also bibliographic ones of 639-2, and those that models invented) -> ours."""
 
 
 def language_code(marian: str) -> str:

@@ -24,17 +24,15 @@ _GROUPS = frozenset(
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _SEPARATOR = re.compile(r"[_+](?!(?:br|[a-z]{4})(?:[_+]|$))", re.IGNORECASE)
-"""Separates languages, but not a language from its script or its country: srp_Latn, pt_br."""
+"""Separates languages, but not a language from its script or country: srp_Latn, pt_br."""
 _NAME = re.compile(
     r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
 )
 
 
 def language_tags(vocabulary: Mapping[str, int]) -> dict[str, str]:
-    """Returns target language -> tag for the tags of a source vocabulary.
-
-    If two tags have the same language, the second one keeps Marian's code.
-    """
+    """Returns target language -> tag of a source vocabulary. The second tag of one language keeps
+    Marian's code."""
     tags: dict[str, str] = {}
     for piece in sorted(vocabulary, key=lambda piece: vocabulary[piece]):
         if match := _TAG.fullmatch(piece):
@@ -56,8 +54,8 @@ def find_pairs(
 
     Sources of information, in this order: `sources` and `targets`, the files (`stated`), the name
     (opus-mt-en-de). A language group stands for the languages `listed` in the model card; a model
-    from a group to itself has each of them on both sides. Raises ImportRefused if the languages of
-    a side are unknown.
+    from a group to itself has all of them on both sides. Raises ImportRefused if the languages of a
+    side are unknown.
     """
     named = _NAME.search(name)
     card = [language_code(code) for code in listed if code.lower() not in _GROUPS]
@@ -98,8 +96,7 @@ def find_pairs(
 
 
 def _side(code: str | None) -> list[str]:
-    """Parses one side of a model name: one language, several joined by _ or +, or a group (returns
-    none)."""
+    """Parses one side of a model name: languages joined by _ or +. A group returns none."""
     codes = _SEPARATOR.split(code) if code else []
     if any(part.lower() in _GROUPS for part in (code or "", *codes)):
         return []

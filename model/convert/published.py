@@ -1,10 +1,10 @@
-"""The models that others publish, by name, as a list that needs no network (published.json).
+"""Models that others publish, by name, as a list that needs no network (published.json).
 
 A name is the prefix of a list and a pair, a model of the Hugging Face hub (owner/name), its
-address, or a pair such as en-de, which stands for the best model of the list. The lists are in the
-order of preference. Those whose prefix ends with a slash are not on the hub: the `setting` of the
-server has the address of the newest list. `models` has pairs with the bytes of the weights, BLEU
-and COMET; `targets` has the target languages of each source language.
+address, or a pair such as en-de, which stands for the best model of the list. Lists are in order of
+preference. Those whose prefix ends with a slash are not on the hub: the server's `setting` has the
+address of the newest list. `models` has pairs with the bytes of the weights, BLEU and COMET;
+`targets` has the target languages of each source language.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from model.model_folder import FolderError, read_folder
 
 _LISTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 PREFIXES = tuple(_LISTS)
-"""What stands before the pair in the names of the lists, the best first."""
+"""What stands before the pair in names, the best list first."""
 EXAMPLES = ", ".join(f"{prefix}en-de" for prefix in PREFIXES)
 """A full name of each list."""
 LISTS: dict[str, tuple[str, str]] = {
@@ -29,7 +29,7 @@ LISTS: dict[str, tuple[str, str]] = {
     for listed in _LISTS.values()
     if "setting" in listed
 }
-"""Settings with the address of a list -> that address, and what `--help` says."""
+"""Setting -> address of its list, and its text in `--help`."""
 _OWN = tuple(prefix for prefix in PREFIXES if prefix.endswith("/"))
 _HUB_OWNER = next(prefix for prefix in PREFIXES if prefix not in _OWN).partition("/")[0] + "/"
 _PAIR = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?-[A-Za-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
@@ -41,8 +41,8 @@ _HUB = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PublishedModel:
-    """A model of a list, for one pair in our codes. `bytes` is the size of its weights, 0 where the
-    list does not state it. `scores` are those of its publisher on FLORES: "bleu" and "comet"."""
+    """A model for one pair in our codes. `bytes` is the size of its weights, 0 if unknown. `scores`
+    are its publisher's on FLORES: "bleu" and "comet"."""
 
     name: str
     source: str
@@ -73,7 +73,7 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 
 def codes(pair: str) -> tuple[str, str]:
-    """Returns our codes of source and target of a pair such as en-zh_hant."""
+    """Returns our codes of a pair such as en-zh_hant."""
     source, _, target = pair.partition("-")
     return language_code(source), language_code(target)
 
@@ -85,8 +85,8 @@ def pair_of(name: str) -> tuple[str, str] | None:
 
 
 def full_name(name: str) -> str:
-    """Returns the name of a model without the address of the hub, and that of the best model for a
-    pair. Raises FolderError for what is no name."""
+    """Returns a model's name without the hub's address; for a pair the name of its best model.
+    Raises FolderError for an invalid name."""
     if _PAIR.fullmatch(name):
         best = (
             model.name
@@ -103,16 +103,16 @@ def full_name(name: str) -> str:
 
 
 def folder_of(name: str) -> str:
-    """Returns the name of the folder for a full name: LIST-en-de, opus-mt-en-de, and
-    team--opus-mt-en-de for a model of an owner that has no list."""
+    """Returns the folder name for a full name: LIST-en-de, opus-mt-en-de, or team--opus-mt-en-de
+    for an owner that has no list."""
     if publisher_of(name):
         return name.replace("/", "-").replace("_", "-")
     return name.removeprefix(_HUB_OWNER).replace("/", "--")
 
 
 def folder_in(weights: Path, name: str) -> str:
-    """Returns `folder_of`, or the name without the owner if an earlier version has written the
-    model to such a folder."""
+    """Returns `folder_of`, or the name without the owner if an earlier version wrote that
+    folder."""
     short = name.rpartition("/")[2]
     try:
         origin = read_folder(weights / short).origin
@@ -122,5 +122,5 @@ def folder_in(weights: Path, name: str) -> str:
 
 
 def publisher_of(name: str) -> str:
-    """Returns the prefix of a list for a full name, "" for the hub."""
+    """Returns the prefix of a list, "" for the hub."""
     return next((prefix for prefix in _OWN if name.startswith(prefix)), "")

@@ -1,5 +1,4 @@
-"""Shared by importers and exports: families, the imported model, reasons for rejection, reading of
-untrusted files, and new folders."""
+"""What importers and exports share: families, the imported model, reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
 _MISSING = 0.25
-"""Largest part of the pieces of a SentencePiece model that its vocabulary may lack."""
+"""Largest share of a SentencePiece model's pieces that its vocabulary may lack."""
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
 
@@ -41,8 +40,7 @@ Languages = tuple[str | None, str | None]
 
 
 class ImportRefused(FolderError):
-    """A model cannot be imported. `reasons` lists all reasons; the message joins them to one
-    sentence."""
+    """A model cannot be imported. `reasons` lists why; the message is one sentence."""
 
     final = True
 
@@ -53,12 +51,12 @@ class ImportRefused(FolderError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A model that has been read. `tensors` have the names of our Transformer's state_dict;
-    `source_pieces` and `target_pieces` are the bytes of the SentencePiece files; vocabularies map
-    pieces to ids. `language_pieces` maps the languages of a many-language model to their pieces,
-    which stand before the source and first in the target. With `tagged_by_target` only the target's
-    piece stands before the source. With `tagged` False, tags in the vocabulary are not used. Every
-    target begins with `first_piece` if it is set."""
+    """A model that was read. `tensors` have the names of our Transformer's state_dict,
+    `source_pieces` and `target_pieces` are SentencePiece files, and vocabularies map pieces to ids.
+    `language_pieces` maps the languages of a many-language model to the pieces that stand before
+    the source and first in the target; with `tagged_by_target` only the target's piece stands
+    before the source. With `tagged` False, tags in the vocabulary are not used. Every target begins
+    with `first_piece` if it is set."""
 
     config: ModelConfig
     tensors: Tensors
@@ -82,14 +80,14 @@ class Imported:
 
 
 def few(reasons: list[str]) -> list[str]:
-    """Returns at most five reasons, and how many more there are."""
+    """Returns at most five reasons and the number of the others."""
     return (
         reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
     )
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Reads a file. Raises ImportRefused if it cannot be read or is larger than `most` bytes."""
+    """Reads a file of at most `most` bytes. Raises ImportRefused."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -125,7 +123,7 @@ def read_object(
 
 
 def read_optional(path: Path) -> dict[str, Any]:
-    """Reads an object from a JSON file, an empty one if there is no file. Raises ImportRefused."""
+    """Reads a JSON object; an empty one if there is no file. Raises ImportRefused."""
     return read_object(path) if path.is_file() else {}
 
 
@@ -140,8 +138,8 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def check_pieces(path: Path, imported: Imported) -> None:
-    """Raises ImportRefused for a vocabulary that lacks many pieces of its SentencePiece model: one
-    belongs to another model."""
+    """Raises ImportRefused if a vocabulary lacks many pieces of its SentencePiece model: they
+    belong to different models."""
     target = imported.target_vocabulary or imported.vocabulary
     for side, data, vocabulary in (
         ("source", imported.source_pieces, imported.vocabulary),
@@ -164,7 +162,7 @@ def check_pieces(path: Path, imported: Imported) -> None:
 
 
 def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[str, int]:
-    """Returns piece -> id in the order of ids. Raises ImportRefused unless ids are below `size` and
+    """Returns piece -> id, sorted by id. Raises ImportRefused unless ids are below `size` and
     distinct."""
     ids = list(vocabulary.values())
     if not all(type(i) is int and 0 <= i < size for i in ids):
@@ -182,7 +180,7 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
 
 def take_tensors(file: Path, stored: Tensors, names: Mapping[str, str]) -> Tensors:
     """Removes tensors from `stored` and returns them; `names` maps our names to theirs. Raises
-    ImportRefused where one is missing."""
+    ImportRefused if one is missing."""
     if missing := [f"{theirs} is missing" for theirs in names.values() if theirs not in stored]:
         raise ImportRefused(file, few(missing))
     return {ours: stored.pop(theirs) for ours, theirs in names.items()}
@@ -191,8 +189,8 @@ def take_tensors(file: Path, stored: Tensors, names: Mapping[str, str]) -> Tenso
 def check_tensors(
     file: Path, config: ModelConfig, tensors: Tensors, left: Iterable[str] = ()
 ) -> None:
-    """Raises ImportRefused unless the tensors have our names and the shapes of a model of this
-    `config` and hold finite floating-point numbers, and none is `left` in the files."""
+    """Raises ImportRefused unless the tensors have the names and shapes of `config` and are finite
+    floating-point numbers, and no tensor is `left` in the files."""
     expected = shapes(config)
     reasons = [
         f"{name} is not a tensor of this architecture"
@@ -227,8 +225,7 @@ def plain_name(path: Path, name: Any) -> str:
 
 
 def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Returns licence and languages of the front matter of the model card (README.md), empty if not
-    stated."""
+    """Returns licence and languages in the front matter of README.md, empty if not stated."""
     file = path / "README.md"
     if not file.is_file():
         return "", ()
@@ -251,9 +248,8 @@ def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Who lists models of a family outside the hub. `setting` is the setting of the server with the
-    address of the list; `download` gets the pair, the folder of models and that address, `find_all`
-    the address."""
+    """A list of models outside the hub. `setting` is the server's setting with its address.
+    `download` gets the pair, the folder of models and this address, `find_all` the address."""
 
     prefix: str
     setting: str
@@ -264,12 +260,9 @@ class Publisher:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
     """A layout that a model folder can be written in. `write` gets the folder and the output and
-    raises FolderError.
-
-    With `quantizes` it also takes `quantization`, a number format; with `one_pair` the output is
-    one file for one pair, and it takes `source`, `target` and `language_name`, which names a code
-    for readers.
-    """
+    raises FolderError. With `quantizes` it also takes `quantization`, a number format. With
+    `one_pair` the output is one file for one pair, and it takes `source`, `target` and
+    `language_name`, which returns the name of a code."""
 
     name: str
     write: Callable[..., None]
@@ -279,12 +272,12 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A family of models. `sign` is the file by which its folders are known, for readers. `read`
-    raises ImportRefused with all reasons.
+    """A family of models. `sign` is the file by which it is recognised, for readers. `read` raises
+    ImportRefused with all reasons.
 
-    Of each of `needs`, patterns of file names, the first one that matches is read; `others` are
-    read where they are there. `model_type` is that of Hugging Face's config.json, and `models`
-    names well-known ones.
+    Each of `needs` lists file names (patterns), the first of which that exists is read; `others`
+    are read if they exist. `model_type` is that of Hugging Face's config.json; `models` names
+    well-known models.
     """
 
     sign: str
@@ -298,8 +291,7 @@ class Source:
     export: Export | None = None
 
     def files(self, present: Collection[str]) -> tuple[list[str], list[str]]:
-        """Returns the names to read of the `present` files, those of the last of `needs` (weights)
-        last, and what is missing."""
+        """Returns the names of the `present` files to read, weights last, and what is missing."""
         needed = [
             next(filter(None, (fnmatch.filter(present, name) for name in names)), [])
             for names in self.needs
@@ -315,7 +307,7 @@ class Source:
 
 @contextlib.contextmanager
 def new_output(output: Path) -> Iterator[None]:
-    """Creates the folder `output`, and removes it if the block fails. Raises FolderError if it
+    """Creates the folder `output` and removes it if the block fails. Raises FolderError if it
     exists."""
     try:
         output.mkdir(parents=True)
@@ -329,7 +321,7 @@ def new_output(output: Path) -> Iterator[None]:
 
 
 def unrepresentable(config: ModelConfig) -> list[str]:
-    """Returns what neither CTranslate2 nor Hugging Face's Marian can represent."""
+    """Returns what CTranslate2 and Hugging Face's Marian cannot represent."""
     return (
         []
         if config.recurrence == "none"

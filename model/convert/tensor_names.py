@@ -1,4 +1,4 @@
-"""Names of the same tensors in our models, in Hugging Face's, Marian's and CTranslate2's."""
+"""Names of the same tensors in our models, Hugging Face's, Marian's and CTranslate2's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from model.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and
-    `huggingface`, which is empty for layers that Hugging Face does not have. A linear layer without
-    a bias has `marian_bias` None."""
+    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and to
+    `huggingface`, which is empty for layers that Hugging Face does not have. `marian_bias` is None
+    without a bias."""
 
     ours: str
     huggingface: str
@@ -31,11 +31,8 @@ _PROJECTIONS = (
 
 
 def parts(config: ModelConfig) -> Iterator[Part]:
-    """Yields all linear layers and LayerNorms of encoder and decoder, without embeddings, positions
-    and output bias.
-
-    Pre-norm models of Hugging Face are those of its M2M100.
-    """
+    """Yields all linear layers and LayerNorms, without embeddings, positions and output bias.
+    Hugging Face's pre-norm models are M2M100."""
     for i in range(config.encoder_layers):
         yield from _layer(config, f"encoder.{i}", f"model.encoder.layers.{i}", f"encoder_l{i + 1}")
     for i in range(config.decoder_layers):
@@ -51,7 +48,7 @@ def parts(config: ModelConfig) -> Iterator[Part]:
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of all parameters of our Transformer by name."""
+    """Returns name -> shape of all parameters of our Transformer."""
     width, rows = config.d_model, config.vocab_size
     feed_forward = {"inner": (config.d_ff, width), "outer": (width, config.d_ff)}
     sizes: dict[str, tuple[int, ...]] = {"embedding.weight": (rows, width)}
@@ -154,10 +151,8 @@ _CTRANSLATE2_LAYERS: dict[str, dict[str, list[str]]] = {
 def ctranslate2_parts(
     encoder_layers: int, decoder_layers: int, pre_norm: bool, embedding_norm: bool
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yields the name of each part of a CTranslate2 model and our names.
-
-    A linear part holds the rows of one or more of our linear layers.
-    """
+    """Yields the name of each part of a CTranslate2 model and our names. A linear part stacks the
+    rows of our linear layers."""
     for side, depth in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
         for number in range(depth):
             for theirs, ours in _CTRANSLATE2_LAYERS[side].items():
@@ -172,6 +167,5 @@ def ctranslate2_parts(
 
 
 def is_norm(theirs: str) -> bool:
-    """Returns whether the part of a CTranslate2 model is a LayerNorm, with the arrays gamma and
-    beta."""
+    """Returns whether a part of a CTranslate2 model is a LayerNorm (arrays gamma and beta)."""
     return "norm" in theirs.rpartition("/")[2]

@@ -11,8 +11,7 @@ from model.tokenizer import load_vocabulary
 
 
 def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a
-    file is unreadable."""
+    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError."""
     files, path = folder.tokenizer, folder.path
     folder.load_tokenizer()  # checks the files
 
@@ -27,8 +26,8 @@ def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, 
 
 
 def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:
-    """Returns source and target pieces by id, in the sizes of the model's vocabularies. Unused ids
-    are <unused-i>."""
+    """Returns source and target pieces by id, in the model's vocabulary sizes. Unused ids are
+    <unused-i>."""
     source, target = folder_vocabularies(folder)
     config = folder.model
     return by_id(source, config.source_vocab_size or config.vocab_size), by_id(

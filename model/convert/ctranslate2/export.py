@@ -27,13 +27,13 @@ def export_ctranslate2(
     quantization: str | None = None,
     source_start: str | None = None,
 ) -> None:
-    """Writes `folder` as a CTranslate2 model to the new folder `output`.
+    """Writes `folder` as a CTranslate2 model to the new folder `output`, with the SentencePiece
+    models.
 
-    The exported model reads the pieces of a sentence, language tag first, without `</s>`, which
-    CTranslate2 adds. `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps
-    float32. The SentencePiece models are copied too. CTranslate2 itself puts `source_start` before
-    every source. Raises FolderError if the model cannot be represented, `output` exists,
-    `quantization` is unknown, or ctranslate2 is missing.
+    The exported model reads the pieces of a sentence, language tag first; CTranslate2 adds `</s>`,
+    and `source_start` before every source. `quantization` is one of CTranslate2's ("int8",
+    "float16", ...); None keeps float32. Raises FolderError if the model cannot be represented,
+    `output` exists, `quantization` is unknown, or ctranslate2 is missing.
     """
     if reasons := unrepresentable(folder.model):
         raise FolderError(f"CTranslate2 cannot represent this model: {', '.join(reasons)}.")
@@ -89,8 +89,7 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
 
 
 def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
-    """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the
-    same input."""
+    """Copies the layers. A part stacks the matrices of linear layers with the same input."""
     shape = (
         config.encoder_layers,
         config.decoder_layers,
@@ -110,8 +109,7 @@ def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
 
 
 def _part(spec: Any, name: str) -> Any:
-    """Returns the part of a specification with a name such as
-    encoder/layer_0/self_attention/linear_1."""
+    """Returns the part of a specification, such as encoder/layer_0/self_attention/linear_1."""
     for step in name.split("/"):
         stem, _, number = step.rpartition("_")
         spec = (

@@ -1,9 +1,8 @@
 """Reading of CTranslate2's model.bin, an untrusted file: named arrays, and aliases of them.
 
-All numbers are little-endian: u32 version of the format, string name of the model, u32 its
-revision, u32 count of the arrays; for each string name, u8 rank, u32 sizes, u8 type, u32 bytes,
-data; u32 count of aliases, two strings each. A string is a u16 length, and the text with a zero
-byte.
+Numbers are little-endian: u32 version of the format, string name of the model, u32 its revision,
+u32 count of arrays; for each string name, u8 rank, u32 sizes, u8 type, u32 bytes, data; u32 count
+of aliases, two strings each. A string is a u16 length, and the text with a zero byte.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ SPECIFICATION = "TransformerSpec"
 _VERSIONS = range(4, 7)
 _HIGHEST_VERSION = 1_000
 _TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "<u2")
-"""NumPy's types of the type numbers. The last is bfloat16."""
+"""NumPy's types of the type numbers; the last is bfloat16."""
 _MAX_ARRAYS, _MAX_RANK = 20_000, 4
 _SCALE = "_scale"
 
 
 def read_model_binary(file: Path) -> Tensors:
-    """Returns the arrays of a Transformer's model.bin by name. Matrices of int8 and int16 are
-    divided by their scales. Raises ImportRefused."""
+    """Returns the arrays by name. Matrices of int8 and int16 are divided by their scales. Raises
+    ImportRefused."""
     try:
         with file.open("rb") as opened:
             return _read(file, opened, file.stat().st_size)

@@ -45,7 +45,7 @@ _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
 DEFAULTS = Generation(beam_size=2, length_penalty=1.0, normalization="average", early_stopping=True)
 """Those of ctranslate2.Translator.translate_batch."""
 _LONGEST = 1024
-"""Positions that are imported: converters store up to 5,000 of them."""
+"""Positions that are imported; converters store up to 5,000."""
 _ONE_FILE = (
     "sentencepiece.model",
     "sentencepiece.bpe.model",
@@ -63,11 +63,8 @@ _IGNORED = (
 def read_ctranslate2(
     path: Path, languages: Languages = (None, None), pieces: Path | None = None
 ) -> Imported:
-    """Reads a Transformer in CTranslate2's layout, in any of its precisions. Raises ImportRefused.
-
-    int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside
-    the folder.
-    """
+    """Reads a Transformer in CTranslate2's layout, in any precision. int8 and int16 weights become
+    float32. `pieces` is a SentencePiece file outside the folder. Raises ImportRefused."""
     files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
     saved = files[0].name == TOKENIZER_JSON
     read = (lambda file: read_tokenizer_json(file.parent)[0]) if saved else read_sentencepiece
@@ -107,8 +104,8 @@ def read_ctranslate2(
 def _convert(
     path: Path, stored: Tensors, settings: dict[str, Any], source_size: int, target_size: int
 ) -> tuple[ModelConfig, Tensors]:
-    """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does
-    not have."""
+    """Returns shape and tensors. Raises ImportRefused for arrays that the architecture does not
+    have."""
     file = path / BINARY
     shared = "encoder/embeddings/weight"
     names = {
@@ -170,8 +167,8 @@ def _convert(
 
 
 def _setting(stored: Tensors, name: str) -> float | None:
-    """Removes the scalar `name` of both sides, or of the model in old files, and returns it, None
-    if there is none."""
+    """Removes and returns the scalar `name` of both sides, or of the model in old files; None if
+    absent."""
     keys = [
         key
         for key in (name, *(f"{side}/{name}" for side in SIDES))
@@ -191,7 +188,7 @@ def _depth(stored: Tensors, side: str) -> int:
 
 
 def _layers(file: Path, stored: Tensors, *shape: Any) -> Tensors:
-    """Splits each matrix and its bias into those of our linear layers with the same input."""
+    """Splits each matrix and its bias into our linear layers with the same input."""
     tensors: Tensors = {}
     for theirs, ours in ctranslate2_parts(*shape):
         weight, bias = ("gamma", "beta") if is_norm(theirs) else ("weight", "bias")
@@ -207,8 +204,8 @@ def _layers(file: Path, stored: Tensors, *shape: Any) -> Tensors:
 
 
 def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArray[Any]]]:
-    """Returns the kind of positions and their table, or both tables if each side has its own. A
-    folder without a table has the sinusoids of tensor2tensor."""
+    """Returns the kind of positions and their table, or both tables if the sides differ. Without a
+    table they are tensor2tensor's sinusoids."""
     names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
     if not any(name in stored for name in names.values()):
         return "learned", [offset_sinusoids(_LONGEST, width, pad=0)]
@@ -224,8 +221,8 @@ def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArr
 
 
 def _scaled(stored: Tensors, width: int) -> bool:
-    """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor,
-    by default true."""
+    """Returns whether embeddings are multiplied by sqrt(width): a flag or the factor, by default
+    true."""
     stated = [stored[key] for side in SIDES if (key := f"{side}/scale_embeddings") in stored]
     value = _setting(stored, "scale_embeddings")
     if value is None:

@@ -25,7 +25,7 @@ def export_huggingface(folder: ModelFolder, output: Path) -> None:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer
     files, model card.
 
-    A decoder that starts from the zero embedding gets a padding token with this embedding, like
+    A decoder that starts from the zero embedding gets a padding token with this embedding, as in
     OPUS-MT's converted models. Raises FolderError if the model cannot be represented or `output`
     exists.
     """
@@ -69,7 +69,6 @@ def _refuse(folder: ModelFolder) -> None:
 
 
 def _suppressed(tensors: Tensors) -> list[int]:
-    """Returns the tokens that the output bias leaves out of the distribution."""
     if "output_bias" not in tensors:
         return []
     return [int(i) for i in np.flatnonzero(tensors["output_bias"] <= SUPPRESSED * 0.99)]

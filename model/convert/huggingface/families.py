@@ -66,7 +66,7 @@ OPUS_MT = replace(
 
 
 def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | None:
-    """Returns the piece of the forced first token of all targets, None for none."""
+    """Returns the forced first piece of all targets, None for none."""
     piece = next((piece for piece, i in vocabulary.items() if i == token), None)
     if token is not None and piece is None:
         raise ImportRefused(
@@ -78,8 +78,8 @@ def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | No
 def _vocabularies(
     path: Path, config: ModelConfig, added: dict[str, dict[str, Any]]
 ) -> tuple[int, dict[str, int], dict[str, int] | None]:
-    """Returns the id of <unk> on the target side, vocab.json with the `added` tokens, and
-    target_vocab.json or None."""
+    """Returns the target id of <unk>, vocab.json with the `added` tokens, and target_vocab.json or
+    None."""
     source_size = config.source_vocab_size or config.vocab_size
     file, target_file = path / "vocab.json", path / "target_vocab.json"
     more = {token: entry["id"] for token, entry in added.items()}
@@ -111,12 +111,12 @@ _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 one less."""
 _FIRST_PIECE, _OFFSET = 3, 1
 _FIRST_POSITION = 2
-"""Two rows of fairseq's position tables are not used."""
+"""fairseq does not use the first two rows of its position tables."""
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
     """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json,
-    vocab.json if there is one, and the list of language tokens. Raises ImportRefused."""
+    vocab.json if it exists, and the list of language tokens. Raises ImportRefused."""
     file, names, ids = (
         path / "vocab.json",
         read_optional(path / "tokenizer_config.json"),
@@ -153,8 +153,8 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
 
 
 def offset_sinusoids(length: int, d_model: int, pad: int) -> Float32:
-    """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1
-    on, whose wavelengths are spread over d_model / 2 - 1 steps."""
+    """Returns fairseq's positions (length, d_model): sines and cosines from position pad + 1 on,
+    with wavelengths over d_model / 2 - 1 steps."""
     half = d_model // 2
     exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(1, half - 1))
     # (length, half)
@@ -170,8 +170,8 @@ def _fairseq_ids(pieces: bytes) -> dict[str, int]:
 def _language_tokens(
     path: Path, names: dict[str, Any], added: dict[str, dict[str, Any]], first: int
 ) -> dict[str, int]:
-    """Returns language token -> id of the `added` tokens, else from a list of the tokens in order
-    from `first` on."""
+    """Returns language token -> id from the `added` tokens, else from a list in order from `first`
+    on."""
     languages = {token: entry["id"] for token, entry in added.items() if language_code_of(token)}
     if languages:
         return languages
@@ -188,8 +188,8 @@ def _language_tokens(
 
 
 def language_codes(pieces: list[str]) -> dict[str, str]:
-    """Returns our code -> token for the language tokens among pieces. The script is part of the
-    code only of languages that have two."""
+    """Returns our code -> token for the language tokens among pieces. Only languages with two
+    scripts have the script in their code."""
     stated = {token: code for token in pieces if (code := language_code_of(token))}
     short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
     count = Counter(short.values())

@@ -1,5 +1,4 @@
-"""What the models of all families in Hugging Face's layout share: config.json, weights, settings of
-generation."""
+"""What all families in Hugging Face's layout share: config.json, weights, generation settings."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A model without its vocabulary. `first_token` is the id of the first token of all targets, or
+    """A model without its vocabulary. `first_token` is the first token id of all targets, or
     None."""
 
     config: ModelConfig
@@ -32,8 +31,8 @@ class Layout:
 def family(
     model_type: str, models: str, read: Callable[[Path], Imported], *tokenizer: tuple[str, ...]
 ) -> Source:
-    """Returns a family of transformers. `tokenizer` are the files of its tokenizer, as `needs` of
-    Source."""
+    """Returns a family of transformers. `tokenizer` lists the files of its tokenizer, as Source's
+    `needs`."""
 
     def recognises(path: Path) -> bool:
         return (path / "config.json").is_file() and read_object(path / "config.json").get(
@@ -58,11 +57,9 @@ def family(
 
 
 def read_layout(path: Path, first_position: int = 0, **shape: Any) -> Layout:
-    """Reads a model except its vocabulary. `shape` are the fields of ModelConfig that all models of
-    the family have; `first_position` is the row of its position tables that belongs to the first
-    token. Raises ImportRefused.
+    """Reads a model except its vocabulary. `shape` are fields of ModelConfig that the family fixes;
+    `first_position` is the row of its position tables for the first token. Raises ImportRefused.
 
-    Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed.
     Single tokens of `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the
     distribution without them.
     """
@@ -83,7 +80,7 @@ def read_layout(path: Path, first_position: int = 0, **shape: Any) -> Layout:
 
 
 def read_config(path: Path, fields: dict[str, Any], shape: dict[str, Any]) -> ModelConfig:
-    """Converts a config of transformers to a ModelConfig. Raises ImportRefused with all reasons."""
+    """Converts a config of transformers. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(fields, shape)
     try:
         shared = fields.get("share_encoder_decoder_embeddings", True)
@@ -123,8 +120,7 @@ def read_config(path: Path, fields: dict[str, Any], shape: dict[str, Any]) -> Mo
 
 
 def _unrepresentable(fields: dict[str, Any], shape: dict[str, Any]) -> list[str]:
-    """Returns the settings that change the computation, but neither the names nor the shapes of the
-    tensors."""
+    """Returns the settings that change the computation, but neither names nor shapes of tensors."""
     reasons = []
     activation = fields.get("activation_function")
     if activation not in _ACTIVATIONS:
@@ -158,18 +154,18 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 
 
 def generation_settings(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings as transformers reads them: those of config.json (`fields`) count only
-    without the other file."""
+    """Returns the settings as transformers reads them: config.json (`fields`) counts only without
+    generation_config.json."""
     file = path / "generation_config.json"
     return read_object(file) if file.is_file() else fields
 
 
 def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Generation, list[int]]:
     """Returns how the model is decoded, and the tokens to suppress by a bias. `end` is the id of
-    the end of sentence. Settings that are not applied are named in a warning.
+    the end of sentence. Warns about settings that are not applied.
 
-    transformers normalizes the scores of a beam before it forbids tokens, and again after it only
-    with `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
+    transformers normalizes a beam's scores before it forbids tokens, and again after it only with
+    `renormalize_logits`, for which a bias leaves them out of the distribution.
     """
     forbidden, forced_end = _forbidden(path, settings), settings.get("forced_eos_token_id")
     if forced_end not in (None, end):
@@ -209,8 +205,7 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
 
 
 def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
-    """Returns the single tokens that the settings forbid; sequences of several tokens are not
-    applied."""
+    """Returns the single tokens that the settings forbid; longer sequences are not applied."""
     words, tokens = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
     listed = [*words, tokens] if isinstance(words, list) else [None]
     if not all(isinstance(ids, list) and all(type(i) is int for i in ids) for ids in listed):

@@ -1,4 +1,10 @@
-"""Tokenizer files of transformers: added tokens, and tokenizer.json as a SentencePiece model."""
+"""Tokenizer files of transformers: added tokens, and tokenizer.json as a SentencePiece model
+(Unigram, or BPE whose pieces are words).
+
+A SentencePiece model is a message of protocol buffers: pieces (1), trainer (2), normalizer (3). Its
+BPE joins the pair whose piece has the largest score first, so scores follow the order of the
+merges.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +61,8 @@ def read_added(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def matched(entries: dict[str, dict[str, Any]], languages: Collection[str] = ()) -> dict[str, str]:
-    """Returns the tokens that are found in texts, with the letters of `model.tokenizer`: not the
-    special tokens of every tokenizer, those of `languages` and tags, which a text must not
-    contain."""
+    """Returns the tokens to find in texts, with the letters of `model.tokenizer`. Without the
+    special tokens of every tokenizer, `languages` and tags, which a text must not contain."""
     return {
         token: "".join(letter for name, letter in _LETTERS.items() if entry.get(name) is True)
         for token, entry in entries.items()
@@ -69,8 +74,7 @@ def matched(entries: dict[str, dict[str, Any]], languages: Collection[str] = ())
 
 
 def language_code_of(token: Any) -> str | None:
-    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other
-    tokens."""
+    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; else None."""
     stated = _LANGUAGE.fullmatch(token) if isinstance(token, str) else None
     return stated and (stated[1] or stated[2])
 
@@ -81,8 +85,8 @@ _IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
 
 def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:
-    """Returns the bytes of a SentencePiece model and piece -> id. Raises ImportRefused for
-    tokenizers that it cannot represent."""
+    """Returns a SentencePiece model and piece -> id. Raises ImportRefused if it cannot represent
+    the tokenizer."""
     fields = read_object(path / TOKENIZER_JSON, most=MAX_VOCABULARY_BYTES)
     try:
         return _converted(path / TOKENIZER_JSON, fields)
@@ -171,7 +175,7 @@ def _steps(step: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 
 def _piece(piece: str, score: float, control: bool) -> bytes:
-    """Returns a piece: text (1), score (2) and type (3)."""
+    """Text (1), score (2) and type (3)."""
     kind = _UNKNOWN if piece == "<unk>" else _CONTROL if control else _NORMAL
     return _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + _number(3, kind)
 

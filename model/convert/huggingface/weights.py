@@ -1,4 +1,11 @@
-"""Weights in Hugging Face's layout: reading of untrusted files and conversion of names."""
+"""Weights in Hugging Face's layout: reading of untrusted files and conversion of names.
+
+pytorch_model.bin is read without torch; its pickles can make only dictionaries, lists, texts and
+numbers. Since torch 1.6 it is a zip archive with NAME/data.pkl, the dictionary, and NAME/data/KEY,
+the numbers of each storage. Before, it was five pickles (magic number, version, machine,
+dictionary, keys in order), and for each key the count of numbers (int64) and the numbers. A tensor
+is a storage, an offset, a shape and strides, counted in numbers.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +39,7 @@ _TARGET = "model.decoder.embed_tokens.weight"
 _HEAD = "lm_head.weight"
 _BIAS = "final_logits_bias"
 _UNPREFIXED = ("shared.", "encoder.", "decoder.")
-"""How names begin in a file of the model without its output layer, which transformers reads as
-well."""
+"""Beginnings of names in a file without the output layer, which transformers also reads."""
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 WEIGHTS = (
     "model.safetensors",
@@ -46,8 +52,8 @@ _IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positi
 
 
 def read_weights(path: Path) -> Tensors:
-    """Reads the tensors by Hugging Face's names, from one file or shards. safetensors are preferred
-    to a pickle. Raises ImportRefused."""
+    """Reads the tensors by Hugging Face's names, from one file or shards; prefers safetensors to a
+    pickle. Raises ImportRefused."""
     stored: Tensors = {}
     files = next(filter(None, (sorted(path.glob(name)) for name in WEIGHTS)), None)
     if files is None:
@@ -75,8 +81,6 @@ def read_weights(path: Path) -> Tensors:
 
 
 def _read_safetensors(file: Path) -> Tensors:
-    """Reads all tensors. The library checks that they have the sizes of their shapes and are in the
-    file."""
     try:
         stored = SafetensorFiles([file])
         return {name: stored.stored(name) for name in stored}
@@ -119,8 +123,8 @@ def convert_weights(
 def _embeddings(
     path: Path, config: ModelConfig, fields: dict[str, Any], stored: Tensors
 ) -> Tensors:
-    """Returns source embedding, target embedding and output projection. Tied ones may have any of
-    several names."""
+    """Returns source embedding, target embedding and output projection. Tied ones may have several
+    names."""
     tied = fields.get("tie_word_embeddings", True)
     # nothing is tied: each side reads its own matrix, which old checkpoints store only as the
     # shared one
@@ -144,8 +148,7 @@ def _embeddings(
 
 
 def _one_of(path: Path, stored: Tensors, names: list[str]) -> NDArray[Any]:
-    """Returns the tensor stored with one of these names. Raises ImportRefused if two of them
-    differ."""
+    """Returns the tensor stored with one of these names. Raises ImportRefused if two differ."""
     present = [name for name in names if name in stored]
     if not present:
         raise ImportRefused(path, [f"{names[0]} is missing"])
@@ -159,11 +162,9 @@ def _one_of(path: Path, stored: Tensors, names: list[str]) -> NDArray[Any]:
 
 
 def _learned_positions(config: ModelConfig, stored: Tensors, first: int) -> Tensors:
-    """Returns the stored position tables, one if those of encoder and decoder are equal, none if
-    they are sinusoidal (computed, not stored). Rows before `first` are not used.
-
-    A float16 file has rounded sinusoids. They are kept: transformers adds the stored numbers.
-    """
+    """Returns the stored position tables: one if encoder and decoder have equal ones, none if they
+    are sinusoidal. Rows before `first` are not used. Rounded sinusoids of a float16 file are kept,
+    because transformers adds the stored numbers."""
     tables = [stored[name][first:] for name in _POSITIONS if name in stored]
     if len(tables) == 2 and not np.array_equal(tables[0], tables[1]):
         return dict(zip(("positions.weight", "decoder_positions.weight"), tables, strict=True))
@@ -191,7 +192,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
     ("collections", "OrderedDict"): OrderedDict,
 }
-"""What a pickle may call or refer to."""
+"""What a pickle may refer to or call."""
 _NO_TENSORS = (
     "the file does not hold a dictionary of tensors alone: save the model by save_pretrained"
 )
@@ -207,7 +208,7 @@ _BROKEN = (
 
 
 class _Unpickler(pickle.Unpickler):
-    """`storages` has the type and the count of numbers of each key that was read."""
+    """`storages` has the type and the count of numbers of each key."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
@@ -227,7 +228,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_checkpoint(file: Path) -> Tensors:
-    """Returns the tensors by name. Raises ImportRefused."""
+    """Returns the tensors of pytorch_model.bin by name. Raises ImportRefused."""
     try:
         with file.open("rb") as opened:
             raw, storages = (_read_archive if zipfile.is_zipfile(opened) else _read_pickles)(opened)
@@ -285,8 +286,7 @@ def _numbers(data: bytes, kind: str, count: int) -> NDArray[Any]:
 def _array(
     numbers: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> NDArray[Any]:
-    """Returns a tensor, a view of the numbers of its storage. Raises ValueError if it would have
-    others."""
+    """Returns a tensor as a view of its storage. Raises ValueError if it reaches beyond it."""
     last = offset + sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True)
     )

@@ -3,9 +3,9 @@ float16 or intgemm8 tensors.
 
 A binary file has a version and a number of tensors (uint64), a header for each (lengths of name,
 type, shape and data), all names, all shapes, padding to 256 bytes, and the data. An int8 matrix is
-stored transposed, except embeddings, and a float32 after it is its multiplier: w = q / multiplier.
-Activations have multipliers too (`NAME_QuantMultA`, "alphas"); they are not needed here, because
-rows of activations have their own scales (model/int8_calibration.py).
+stored transposed, except embeddings, and followed by its float32 multiplier: w = q / multiplier.
+Multipliers of activations (`NAME_QuantMultA`) are ignored, because the engine scales rows of
+activations itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors
 _OPTIONS = "special:model.yml"
 _NOT_NEEDED = ("_QuantMultA",)
 _MAX_COMPRESSION = 4
-"""Largest accepted ratio of unpacked to packed size. Weights hardly compress; a larger ratio is an
-attack."""
+"""Largest accepted ratio of unpacked to packed size: weights hardly compress."""
 _FLOAT32, _FLOAT16, _INTGEMM8 = 0x404, 0x402, 0x4101
 _WIDTHS = {_FLOAT32: 4, _FLOAT16: 2, _INTGEMM8: 1}
 BINARY_VERSION = struct.pack("<Q", 1)
@@ -104,8 +103,8 @@ def _read_binary(file: Path) -> Tensors:
 
 
 def _entries(data: NDArray[np.uint8]) -> list[tuple[str, int, tuple[int, ...], NDArray[np.uint8]]]:
-    """Returns name, type, shape and bytes of each tensor. Raises ValueError or struct.error for a
-    file of another format."""
+    """Returns name, type, shape and bytes of each tensor. Raises ValueError or struct.error for
+    another format."""
     version, count = struct.unpack("<QQ", data[:16].tobytes())
     if version != 1 or not 0 < count <= _MOST_TENSORS:
         raise ValueError
@@ -135,7 +134,7 @@ def _entries(data: NDArray[np.uint8]) -> list[tuple[str, int, tuple[int, ...], N
 def _values(
     file: Path, name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]
 ) -> NDArray[Any]:
-    """Returns the numbers of a tensor in its shape, in float32, or the bytes of a special one."""
+    """Returns the numbers of a tensor in float32, or the bytes of a special one."""
     if name.startswith("special:"):
         return data
     count = int(np.prod(shape, dtype=np.int64))

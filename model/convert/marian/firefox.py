@@ -52,10 +52,8 @@ _PAIR = re.compile(rf"[^.]*\.(?:(en){_CODE}|{_CODE}(en)|([a-z]{{2}}){_CODE})\.")
 
 
 def read_firefox(path: Path) -> Imported:
-    """Reads a folder with a model of Firefox. Raises ImportRefused with all reasons.
-
-    Marian never writes the unknown piece, so it is forbidden here too.
-    """
+    """Reads a folder with a model of Firefox. Raises ImportRefused with all reasons. Marian never
+    writes the unknown piece, so it is forbidden here too."""
     file, vocabularies = _find_files(path)
     model = read_model(file, vocabularies)
     config, target = model["config"], model["target_vocabulary"] or model["vocabulary"]
@@ -73,7 +71,6 @@ def read_firefox(path: Path) -> Imported:
 
 
 def _scores(stated: Any) -> dict[str, float]:
-    """Returns BLEU and COMET of the metadata."""
     numbers = (
         {name: stated.get(name) for name in ("bleu", "comet")} if isinstance(stated, dict) else {}
     )
@@ -130,8 +127,8 @@ def _languages(model: Path, published: dict[str, Any]) -> Languages:
 
 
 def _read_shortlist(folder: Path, config: ModelConfig) -> Shortlist | None:
-    """Returns the shortlist of a folder, if it has one that can be read: a model is as good
-    without, and slower."""
+    """Returns the shortlist of a folder if it is readable. Without it a model is slower, not
+    worse."""
     files = sorted(folder.glob(_SHORTLISTS))
     try:
         if len(files) > 1:
@@ -148,9 +145,9 @@ def read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
     """Reads an untrusted shortlist in Marian's binary format. Raises ImportRefused.
 
     Six numbers (uint64): a constant, a checksum, the number of first tokens, of best targets, of
-    offsets and of targets. Then the offsets (uint64) and the targets (uint32). The checksum is not
-    read: every number is checked instead. The last offsets may be missing: Marian writes them up to
-    the highest source token that has targets.
+    offsets and of targets. Then the offsets (uint64) and the targets (uint32). The checksum is
+    ignored: every number is checked. Offsets after the highest source token with targets may be
+    missing.
     """
     data = read_bytes(file, _MAX_SHORTLIST_BYTES)
     sources = config.source_vocab_size or config.vocab_size
@@ -198,8 +195,8 @@ class FirefoxModel(PublishedModel):
 
 
 def find(pair: str, address: str) -> FirefoxModel:
-    """Returns the model of a pair such as en-de in the list at `address`: a released one if there
-    is one, the largest architecture first. Raises FolderError with one sentence."""
+    """Returns the model of a pair such as en-de in the list at `address`: preferably a released
+    one, then the largest architecture. Raises FolderError."""
     base, models = _read_list(address)
     named = {codes(name): name for name in models}
     try:
@@ -212,7 +209,7 @@ def find(pair: str, address: str) -> FirefoxModel:
 
 
 def find_all(address: str) -> list[FirefoxModel]:
-    """Returns the model of each pair that `find` would find. Raises FolderError."""
+    """Returns the model of each pair that `find` would return. Raises FolderError."""
     base, models = _read_list(address)
     best = []
     for pair in sorted(models):
@@ -232,7 +229,7 @@ def _read_list(address: str) -> tuple[str, dict[str, Any]]:
 
 
 def _best(base: str, entries: Any) -> FirefoxModel | None:
-    """Returns the best of the entries of a pair. Raises one of _INCOMPLETE."""
+    """Returns the best of a pair's entries. Raises one of _INCOMPLETE."""
     complete = sorted(
         (entry for entry in entries if "model" in entry.get("files", {})), key=_preference
     )
@@ -244,7 +241,7 @@ def download(
     model: FirefoxModel, weights: Path, progress: Progress | None = None
 ) -> Iterator[tuple[Path, str]]:
     """Downloads and unpacks the files of a model to a folder under `weights`, which is removed
-    after the block. Raises FolderError with one sentence for every failure."""
+    after the block. Raises FolderError."""
     first = model.files[0]
     with pull_folder(weights, f"{folder_of(model.name)}--{str(first.sha256)[:12]}") as folder:
         for file in model.files:
@@ -261,8 +258,7 @@ def download(
 
 
 def _published(base: str, entry: dict[str, Any]) -> FirefoxModel:
-    """Returns an entry of the list. Raises KeyError, TypeError or ValueError for one without the
-    necessary files."""
+    """Returns an entry of the list. Raises KeyError, TypeError or ValueError for missing files."""
     listed = entry["files"]
     vocabularies = next(names for names in _VOCABULARIES if all(name in listed for name in names))
     size, sha256 = (

@@ -37,8 +37,7 @@ log = logging.getLogger(__name__)
 COSTLY_BEAM = 6
 _ACTIVATIONS = ("relu", "swish")
 _MAX_LENGTH = 512
-"""Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500
-pieces."""
+"""Marian states no maximum length; OPUS-MT trains on sentences of at most 500 pieces."""
 _EPSILON = 1e-6
 _DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _IGNORED = {
@@ -48,22 +47,17 @@ _IGNORED = {
     ),
     **dict.fromkeys(("output-omit-bias", "xml-input", "factors-combine", "no-spm-decode"), ()),
 }
-"""Settings of decoder.yml that change targets and are not applied, with the values besides null and
-false that do not."""
+"""Settings of decoder.yml that are not applied, with the values besides null and false that change
+no target."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
 }
-"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> position of the
-norm."""
+"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> norm."""
 
 
 def read_marian(path: Path) -> Imported:
-    """Reads a model in Marian's layout. Raises ImportRefused with all reasons.
-
-    The decoder starts from the zero embedding, so no padding token is needed. The archive is read
-    without pickle.
-    """
+    """Reads a model in Marian's layout, without pickle. Raises ImportRefused with all reasons."""
     decoder = read_object(path / "decoder.yml", yaml.safe_load)
     models, vocabularies = decoder.get("models"), decoder.get("vocabs")
     if not isinstance(models, list) or len(models) != 1:
@@ -95,8 +89,8 @@ def read_marian(path: Path) -> Imported:
 
 def _generation(path: Path, settings: dict[str, Any], unknown: int) -> Generation:
     """Returns how decoder.yml decodes, with Marian's defaults: a beam of 12 that shrinks, no length
-    normalization, and never the unknown piece. Names settings that are not applied in a warning.
-    Raises ImportRefused."""
+    normalization, never the unknown piece. Warns about settings that are not applied. Raises
+    ImportRefused."""
     ignored = [
         name
         for name, same in _IGNORED.items()
@@ -128,8 +122,8 @@ def _generation(path: Path, settings: dict[str, Any], unknown: int) -> Generatio
 
 
 def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
-    """Returns the fields of Imported that come from a model file and its source and target
-    vocabulary. Raises ImportRefused with all reasons."""
+    """Returns the fields of Imported from a model file and its source and target vocabulary. Raises
+    ImportRefused with all reasons."""
     source, target = (vocabulary_of(file) for file in vocabularies)
     options, arrays = read_archive(file)
     config = read_options(file, options, len(source), len(target), source == target)
@@ -153,8 +147,7 @@ def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
 def read_options(
     file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool
 ) -> ModelConfig:
-    """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all
-    reasons."""
+    """Converts Marian's training options. Raises ImportRefused with all reasons."""
     if (kind := options.get("type")) not in (None, "transformer"):
         raise ImportRefused(
             file,
@@ -211,8 +204,7 @@ def read_options(
 
 
 def _unrepresentable(options: dict[str, Any]) -> list[str]:
-    """Returns the options that change the computation, but neither the names nor the shapes of the
-    tensors. The others give tensors that a model of ours does not have."""
+    """Returns the options that change the computation, but neither names nor shapes of tensors."""
     supported = {
         "transformer-decoder-autoreg": ("self-attention", "rnn"),
         "transformer-ffn-activation": _ACTIVATIONS,
@@ -228,8 +220,8 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
 
 
 def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConfig, Tensors]:
-    """Converts Marian's tensors. Returns the config with the length of learned positions if there
-    are any, and our tensors."""
+    """Converts Marian's tensors. Returns the config with the length of learned positions, and our
+    tensors."""
     names = {f"{part.ours}.weight": part.marian_weight for part in parts(config)}
     names |= {
         f"{part.ours}.bias": part.marian_bias
@@ -267,8 +259,8 @@ def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConf
 
 
 def marian_sinusoids(length: int, width: int) -> Float32:
-    """Returns Marian's own sinusoids (length, width): sines, then cosines, of pos / 10000^(i /
-    (width / 2 - 1))."""
+    """Returns Marian's sinusoids (length, width): sines, then cosines, of pos / 10000^(i / (width /
+    2 - 1))."""
     half = width // 2
     rates = (10_000.0 ** (-np.arange(half) / max(1, half - 1))).astype(np.float32)
     angles = np.arange(length)[:, None] * rates.astype(np.float64)
@@ -276,8 +268,7 @@ def marian_sinusoids(length: int, width: int) -> Float32:
 
 
 def vocabulary_of(file: Path) -> dict[str, int]:
-    """Reads a vocabulary of Marian: a vocab.yml, or a SentencePiece model, whose ids are its
-    own."""
+    """Reads a vocabulary of Marian: vocab.yml, or a SentencePiece model with its own ids."""
     if file.suffix == ".spm":
         return sentencepiece_vocabulary(read_sentencepiece(file))
     text = read_text(file, MAX_VOCABULARY_BYTES)
@@ -288,12 +279,9 @@ def vocabulary_of(file: Path) -> dict[str, int]:
 
 
 def parse_vocab_yml(text: str) -> dict[str, int]:
-    """Parses Marian's vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and
-    `: id` on two lines.
-
-    Marian writes pieces that are not valid YAML keys, so a YAML parser cannot read it. Raises
-    ValueError with the line.
-    """
+    """Parses vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and `: id` on
+    two lines. Marian writes pieces that are not valid YAML keys. Raises ValueError with the
+    line."""
     vocabulary: dict[str, int] = {}
     waiting: str | None = None
     for number, ended in enumerate(text.split("\n"), 1):
@@ -325,7 +313,7 @@ def _unquote(key: str) -> str:
 
 
 def _license(path: Path) -> str:
-    """Returns the licence of OPUS-MT's archives, which contain its text."""
+    """OPUS-MT's archives contain the text of their licence."""
     file = path / "LICENSE"
     if file.is_file() and "Attribution 4.0 International" in read_text(file)[:2000]:
         return "cc-by-4.0"
