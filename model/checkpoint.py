@@ -1,4 +1,5 @@
-"""Weights of a model folder: safetensors, each tensor checked against the model's shape."""
+"""Weights of a model folder and the Transformer: safetensors, each tensor checked against the
+shape."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ def save_model(
     dtype: torch.dtype | None = None,
     file_bytes: int | None = None,
 ) -> None:
-    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`: one file, or
-    shards of at most `file_bytes` with an index. Weights that are there are replaced."""
+    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`, replacing
+    those there: one file, or shards of at most `file_bytes` with an index."""
     folder.path.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder.path / "config.json") as part:
         part.write_text(folder.to_json(), encoding="utf-8")
@@ -44,8 +45,8 @@ def save_model(
 def load_model(
     folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Transformer:
-    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong,
-    missing or extra tensors."""
+    """Builds the Transformer of a folder with its weights. Raises FolderError for wrong, missing or
+    extra tensors."""
     with torch.device("meta"):
         transformer = Transformer(folder.model)
     stored = SafetensorFiles(weight_files(folder.path))

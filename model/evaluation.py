@@ -1,5 +1,4 @@
-"""Translations of texts by a backend, and their BLEU and chrF. Used by validation and by
-benchmarks."""
+"""Translations of texts by a backend, and their BLEU and chrF, for validation and benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from model.search.options import DEFAULT_GENERATION, DecodingOptions
 from model.tokenizer import Tokenizer
 
 SPACELESS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""sacrebleu's tokenizers for languages written without spaces; other languages use 13a."""
+"""sacrebleu's tokenizers for languages written without spaces; others use 13a."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,9 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Translations:
-    """Translated texts in the order of the sources.
-
-    `tokens` is the number of generated tokens, with ends of sentence. `cut` is the number of
-    sources that were cut at the model's maximum length, `unfinished` the number of translations
-    that reached the length limit.
-    """
+    """Translated texts in the order of the sources. `tokens` is the number of generated tokens,
+    with ends of sentence; `cut` the number of sources that were cut at the model's maximum length;
+    `unfinished` the number of translations that reached the length limit."""
 
     texts: tuple[str, ...]
     tokens: int
@@ -51,9 +47,7 @@ def bleu_of(target: str) -> BLEU:
 
 def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> Scores:
     """Returns the corpus scores of `hypotheses` in language `target` against one reference each.
-
-    Raises ValueError if there are no hypotheses, or not as many as references.
-    """
+    Raises ValueError for no hypotheses, or not as many as references."""
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(
             f"{len(hypotheses)} translations cannot be scored against {len(references)} references."

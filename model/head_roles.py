@@ -1,7 +1,6 @@
-"""Measures a model's heads on sentences of this package: their roles and what they are worth
-(roles.json), and the layer that aligns words (alignment.json, where there is none). An import
-measures roles and layer; a server measures what heads are worth when somebody looks
-(`server.inspection.head_worth`).
+"""Measures a model's heads on sentences of this package: their roles and losses (roles.json), and
+the layer that aligns words (alignment.json, if missing). An import measures roles and layer; a
+server measures losses on demand (`server.inspection.head_worth`).
 
 python -m model.head_roles weights/NAME
 """
@@ -46,7 +45,7 @@ log = logging.getLogger(__name__)
 _DIRECTIONS = 3
 """Number of directions that are measured."""
 _SENTENCES = 100
-"""Number of sentences that are measured, over all directions."""
+"""Number of measured sentences, over all directions."""
 _LEAST, _SLOTS = 5, 24
 """Fewest sentences on which losses are measured, and slots of the backend."""
 _LONGEST = 128
@@ -54,8 +53,8 @@ _LONGEST = 128
 
 
 def open_exact(folder: ModelFolder) -> InspectableBackend:
-    """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model,
-    with a warning. Raises FolderError, and ModuleNotFoundError without the torch that is needed."""
+    """Opens a folder in float32 on the CPU backend; if that cannot run the model, on PyTorch with a
+    warning. Raises FolderError, and ModuleNotFoundError without the torch that is needed."""
     try:
         return open_backend(
             folder,
@@ -74,8 +73,8 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A sentence and its translation, without start and end; `first` is the token that the target
-    begins with."""
+    """A sentence and its translation, without start and end; `first` is the target's first
+    token."""
 
     text: str
     source: Encoding
@@ -92,9 +91,8 @@ class _Pair:
 
 def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = 0.0) -> bool:
     """Writes the roles of the heads over the sentences, the losses without them, and the layer of
-    cross-attention whose alignments agree most. Losses are measured on as many of the sentences as
-    fit into `seconds`. Returns False where no direction of the model has sentences that it can
-    read."""
+    cross-attention whose alignments agree most. Losses are measured on the sentences for which
+    `seconds` suffice. Returns False if no direction of the model has sentences that it can read."""
     tokenizer, counter = folder.load_tokenizer(), RoleCounter()
     layers = range(folder.model.decoder_layers)
     agreed = {AlignmentLayer(layer, shift): 0 for layer in layers for shift in (False, True)}
@@ -122,8 +120,8 @@ def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = 0
 
 
 def losses(folder: ModelFolder, seconds: float) -> HeadLosses | None:
-    """Returns what the heads are worth, on as many of the sentences as fit into `seconds`; None if
-    these are too few."""
+    """Returns the losses without heads, on the sentences for which `seconds` suffice; None if these
+    are too few."""
     backend = open_exact(folder)
     try:
         _, pairs = _sample(folder, backend, folder.load_tokenizer())
@@ -135,7 +133,7 @@ def losses(folder: ModelFolder, seconds: float) -> HeadLosses | None:
 def _sample(
     folder: ModelFolder, backend: InspectableBackend, tokenizer: Tokenizer
 ) -> tuple[list[tuple[str, str]], list[_Pair]]:
-    """Returns the directions that are measured, and their sentences in turns."""
+    """Returns the measured directions, and their sentences in turns."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
     chosen = [
         _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions)))
@@ -167,7 +165,7 @@ def _pairs(
     count: int,
 ) -> list[_Pair]:
     """Returns the first `count` sentences of a direction that the model can read. Their targets are
-    the sentences of the package, or the model's own greedy translations into other languages."""
+    the package's sentences, or else the model's own greedy translations."""
     source, target = direction
     config, texts, first = folder.model, SENTENCES[source][:count], tokenizer.first_token(target)
     limit = min(config.max_length, _LONGEST) - 2
@@ -197,7 +195,6 @@ def _pairs(
 def _losses(
     backend: InspectableBackend, config: ModelConfig, pairs: Sequence[_Pair], seconds: float
 ) -> HeadLosses | None:
-    """Returns the losses on as many pairs as there is time for, None if these are too few."""
     shape: dict[Kind, tuple[int, int]] = {
         "encoder": (config.encoder_layers, config.heads),
         "decoder": (config.decoder_layers, config.decoder_heads),

@@ -1,12 +1,11 @@
 """Calibration of int8 weights when a model is loaded, without data: ranges of the rows, and
 corrections of the biases.
 
-The CPU backend uses these rules.
-
 - The output of a trained encoder is a large constant vector plus a small part that depends on the
   input; in the default model the constant has 98% of the energy. The constant moves, without loss,
   from the encoder's last LayerNorm into the biases of cross-attention, so that only the small part
   is rounded.
+
 - The output error that rounded weights cause for their mean input is subtracted from their biases
   (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction",
   section 4.2).
@@ -31,7 +30,7 @@ Tensors = Mapping[str, Float32]
 
 _SENTENCES, _TOKENS = 32, 12
 _GRID = 256.0
-"""Means are rounded to multiples of 1 / _GRID, so that the biases do not depend on the number of
+"""Means are rounded to multiples of 1 / _GRID, so that biases do not depend on the number of
 threads."""
 _BLOCK = 64
 _CLOSE = 1e-6
@@ -41,12 +40,12 @@ _CLOSE = 1e-6
 def for_int8(
     config: ModelConfig, tensors: Tensors, positions: Float32
 ) -> tuple[Tensors, list[Float32]]:
-    """Returns the parameters of a Transformer with biases corrected for int8 matrices, and for each
-    decoder layer the vector (d_model) that is left out of all its keys of cross-attention: their
-    bias, and what the encoder's constant adds to it.
+    """Returns the parameters with biases corrected for int8 matrices, and for each decoder layer
+    the vector (d_model) that is left out of all its keys of cross-attention: their bias, and what
+    the encoder's constant adds to it.
 
-    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added
-    to embeddings.
+    `tensors` are the Transformer's parameters by name, `positions` the table (max_length, d_model)
+    that is added to embeddings.
     """
     encoder = _Encoder(config, tensors)
     try:
@@ -82,8 +81,7 @@ def for_int8(
 
 
 def row_ranges(weight: Float32) -> Float32:
-    """Returns the magnitude of each row of a matrix (N, K) that becomes 127, (N,): the largest
-    magnitude of the row.
+    """Returns the magnitude of each row of a matrix (N, K) that becomes 127, (N,): its largest one.
 
     The weights of an int8 file with one scale for a matrix (Firefox's) are multiples of a 127th of
     the matrix's largest magnitude. All rows of such a matrix have this range, so that every weight
@@ -106,8 +104,8 @@ def _are_multiples(weights: Float32, top: np.float32) -> bool:
 
 
 def _corrected(weight: Float32, bias: Float32, mean: Float32) -> Float32:
-    """Returns the bias that gives the rounded weight (N, K) the mean output of the original for
-    inputs of this mean."""
+    """Returns the bias with which the rounded weight (N, K) has the original mean output for inputs
+    of this mean."""
     top = row_ranges(weight)[:, None]
     scale = np.where(top > 0, top, 1.0) / np.float32(127)
     error = (weight - np.rint(weight / scale) * scale).astype(np.float64)
@@ -139,8 +137,7 @@ class _Encoder(NumpyEncoder):
         return self.run(ids, positions)[-1]
 
     def activated(self, inner: Float32) -> Float32:
-        """Of GELU an approximation, sufficient for a mean (Hendrycks and Gimpel 2016, section
-        2)."""
+        """Approximates GELU sufficiently for a mean (Hendrycks and Gimpel 2016, section 2)."""
         if self.config.activation != "gelu":
             return super().activated(inner)
         return (inner * sigmoid(1.702 * inner)).astype(np.float32)

@@ -1,5 +1,4 @@
-"""Model folders on disk: config.json, weights, SentencePiece model(s), model card. Imports no
-torch."""
+"""Model folders on disk: config.json and tokenizer files. Imports no torch."""
 
 from __future__ import annotations
 
@@ -24,17 +23,14 @@ LengthNormalization = Literal["gnmt", "average"]
 
 
 def let_others_read(file: Path) -> None:
-    """Makes a written file readable for all users.
-
-    safetensors writes files that only their owner can read, and the server in a container is
-    another user.
-    """
+    """Makes a file readable for all users: safetensors writes files that only their owner can read,
+    and the server in a container is another user."""
     file.chmod(0o644)
 
 
 class FolderError(ValueError):
-    """A model folder cannot be used. The message is one sentence that says why. An error is `final`
-    where another try at the same model gives the same."""
+    """A model folder cannot be used. The message is one sentence with the reason. A `final` error
+    would recur at another try."""
 
     final = False
 
@@ -90,7 +86,6 @@ class TokenizerFiles:
     source_start: bool = False
     """The source begins with `bos_id`; such a model has no tags."""
     source_end: bool = True
-    """The source ends with the end of sentence."""
     added: dict[str, str] = field(default_factory=dict)
     trailing_space: bool = False
     """`added` and `trailing_space` of `model.tokenizer.Tokenizer`."""
@@ -100,12 +95,12 @@ class TokenizerFiles:
 class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
-    `beam_size` is the width for requests that set none, 0 where the model states none; likewise
-    `length_penalty` with its `normalization`, None where the model states none, `early_stopping`,
-    `shrinking_beam` and `no_repeat_ngram_size` (all of `model.search.options`). `beam_threshold` is
-    the pruning of `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen,
-    but have their part of the distribution. With `forced_end` a target that reaches the maximum
-    length ends there with the end of sentence, whose log-probability counts as 0.
+    `beam_size` is the width for requests that set none, 0 if the model states none; likewise
+    `length_penalty` with its `normalization` (None), `early_stopping`, `shrinking_beam` and
+    `no_repeat_ngram_size` (all of `model.search.options`). `beam_threshold` is the pruning of
+    `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen, but keep their
+    part of the distribution. With `forced_end` a target that reaches the maximum length ends there
+    with the end of sentence, whose log-probability counts as 0.
     """
 
     beam_size: int = 0
@@ -159,7 +154,7 @@ class ModelFolder:
 
     `formality` lists the target languages for which the model was trained with the symbols of the
     form of address. `segment_length` is the number of source tokens beyond which a sentence is
-    divided. 0 is as many as the model reads.
+    divided, 0 for no limit but the model's.
     """
 
     path: Path
@@ -176,7 +171,7 @@ class ModelFolder:
     formality: tuple[str, ...] = ()
     segment_length: int = 0
     preference: int = 0
-    """Of several models with a language pair, one with a larger number is used."""
+    """Of several models with a language pair, the one with the largest number is used."""
     scores: dict[str, float] = field(default_factory=dict)
     """BLEU ("bleu") and COMET ("comet") on FLORES, as the publisher states them."""
 
@@ -191,7 +186,7 @@ class ModelFolder:
         return tuple(sorted({code for pair in self.pairs for code in pair}))
 
     def load_tokenizer(self) -> Tokenizer:
-        """Loads the tokenizer. Raises FolderError if its files are missing or broken."""
+        """Raises FolderError if its files are missing or broken."""
         files = self.tokenizer
         try:
             return Tokenizer(
@@ -303,8 +298,7 @@ def find_folders(root: Path) -> list[Path]:
 
 
 def pairs_to_json(pairs: Pairs) -> Any:
-    """Returns the pairs as in config.json: a list, or the sources and targets of a model between
-    all of them."""
+    """Returns the pairs as in config.json: a list, or the sources and targets of AllPairs."""
     if isinstance(pairs, AllPairs):
         return {"sources": list(pairs.sources), "targets": list(pairs.targets)}
     return [list(pair) for pair in pairs]

@@ -1,5 +1,4 @@
-"""The encoder in NumPy and float32, for studies and for the calibration of int8 weights. Without
-PyTorch."""
+"""The encoder in NumPy and float32, for studies and for the calibration of int8 weights."""
 
 from __future__ import annotations
 
@@ -28,7 +27,6 @@ def activated(config: ModelConfig, inner: Float32) -> Float32:
 
 
 def sigmoid(x: Float32) -> Float32:
-    """Returns 1 / (1 + exp(-x))."""
     y: Float32 = (1 / (1 + np.exp(-np.clip(x, -60, 60)))).astype(np.float32)
     return y
 
@@ -43,8 +41,8 @@ def _erf(x: Float32) -> Float32:
 
 
 class NumpyEncoder:
-    """The encoder of a Transformer with the parameters `tensors` by name. B sentences of S tokens,
-    without padding."""
+    """The encoder of a Transformer with the parameters `tensors` by name, for B sentences of S
+    tokens without padding."""
 
     def __init__(self, config: ModelConfig, tensors: Mapping[str, Float32]) -> None:
         self.config, self.tensors = config, tensors
@@ -52,9 +50,8 @@ class NumpyEncoder:
     def run(
         self, ids: Sequence[Sequence[int]] | NDArray[np.int64], positions: Float32
     ) -> list[Float32]:
-        """Returns what the first layer reads and what each layer returns (B, S, d_model), in a
-        pre-norm model followed by the norm of the last. `positions` (at least S, d_model) are added
-        to the embeddings."""
+        """Returns the first layer's input and each layer's output (B, S, d_model); of a pre-norm
+        model also the final norm. `positions` (at least S, d_model) are added to the embeddings."""
         config = self.config
         table = self.tensors[
             "embedding.weight" if config.tied_embeddings else "source_embedding.weight"
@@ -76,11 +73,9 @@ class NumpyEncoder:
         return [*states, self._norm("encoder_norm", x)] if config.norm == "pre" else states
 
     def activated(self, inner: Float32) -> Float32:
-        """Returns the units of the feed-forward network after the activation."""
         return activated(self.config, inner)
 
     def linear(self, name: str, x: Float32) -> Float32:
-        """Returns the output of a linear layer."""
         # one product: NumPy computes that of three dimensions sentence by sentence
         rows = x.reshape(-1, x.shape[-1])
         y: Float32 = rows @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]

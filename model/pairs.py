@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 LEAST_PAIRS = 100
-"""Fewest pairs, terms aside, that a model can be adapted to: the tenth of fewer says nothing about
-a model."""
+"""Fewest pairs, terms aside, that a model can be adapted to: a tenth of fewer cannot judge a
+model."""
 KEPT_SHARE, MOST_KEPT = 10, 1_000
-"""One of so many pairs is kept for the judgement, and at most so many pairs."""
+"""One of KEPT_SHARE pairs is kept for the judgement, at most MOST_KEPT."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -26,14 +26,14 @@ class Pair:
 
 def folded(text: str) -> str:
     """Returns a text without white space, in small letters and with a zero for each number. Texts
-    with equal ones say the same to a model."""
+    that are equal then say the same to a model."""
     return _DIGITS.sub("0", "".join(text.split()).casefold())
 
 
 def split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """Returns the pairs for the training and those for the judgement, whose sources are neither
-    terms nor among the former. The hash of its source decides about a pair, so the same pairs are
-    always split alike."""
+    """Returns the pairs for training and those for judgement, whose sources are neither terms nor
+    among the former. The hash of its source decides about a pair, so the same pairs are always
+    split alike."""
     terms = {folded(pair.source) for pair in pairs if pair.term}
     texts = sorted([pair for pair in pairs if folded(pair.source) not in terms], key=_place)
     kept = texts[: min(len(texts) // KEPT_SHARE, MOST_KEPT)]

@@ -35,11 +35,11 @@ class Shortlist:
     """Source token i allows `targets[offsets[i]:offsets[i + 1]]`, and every source the first
     `first` tokens; with `shared`, also its own tokens.
 
-    A model with several target languages has one such table for each of the `tags`, in their order
-    in `offsets`. The first token of a source chooses its table, and its own targets are the
-    frequent tokens of its language; a source that begins otherwise is not limited. `by_default`:
-    the list is used where nothing else is asked for. Raises ValueError for ids outside the
-    `vocabulary`, offsets that do not ascend and tags that do not fit.
+    A model with several target languages has such a table for each of the `tags`, in their order in
+    `offsets`. The first token of a source chooses its table, and its own targets are the frequent
+    tokens of its language; a source that begins otherwise is not limited. `by_default`: the list is
+    used unless a request differs. Raises ValueError for ids outside the `vocabulary`, offsets that
+    do not ascend and tags that do not fit.
     """
 
     offsets: NDArray[np.int64]
@@ -98,11 +98,10 @@ class Shortlist:
     def split(
         self, source: Sequence[int], end: int, forced: Sequence[int] = ()
     ) -> tuple[int, NDArray[np.int32]] | None:
-        """Returns the allowed tokens of a source in two parts: the number of its table, which has
-        the first ones (`common`), and the further ones, both in ascending order and with the end of
-        sentence. The `forced` tokens are allowed too. Returns None where all tokens are allowed,
-        because those of the source are more than half of the vocabulary. Raises ValueError for an
-        unknown token."""
+        """Returns the allowed tokens of a source: the number of its table, which has the first ones
+        (`common`), and the further ones in ascending order. The end of sentence and the `forced`
+        tokens are always allowed. Returns None if those of the source are more than half of the
+        vocabulary: then all tokens are allowed. Raises ValueError for an unknown token."""
         if self.tags and (not source or source[0] not in self.tags):
             return None
         table = self.tags.index(source[0]) if self.tags else 0
@@ -146,8 +145,8 @@ class Shortlist:
 
 
 def read_shortlist(folder: ModelFolder) -> Shortlist | None:
-    """Returns the shortlist of a model folder, None if it has none. One that cannot be read costs
-    the shortlist and not the model."""
+    """Returns the shortlist of a model folder, None if it has none or an unreadable one (with a
+    warning)."""
     path, config = folder.path / SHORTLIST, folder.model
     if not path.is_file():
         return None

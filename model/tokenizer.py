@@ -24,10 +24,8 @@ _in_use: WeakSet[Tokenizer] = WeakSet()
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """Model input of a text. Token i has the id `ids[i]`, the piece `pieces[i]` and the characters
-    [start, end) `offsets[i]`.
-
-    The language tag and the end of sentence have empty ranges, (0, 0) and (length, length).
-    """
+    [start, end) `offsets[i]`: empty ranges for tags (0, 0) and the end of sentence (length,
+    length)."""
 
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
@@ -47,13 +45,13 @@ class Tokenizer:
     """Tokenizer of the source and target side of a model.
 
     Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models.
-    `tags` maps a target language to the piece that is put before the source, such as `>>de<<`.
-    `source_tags` maps a source language to such a piece. `first_tokens` maps a target language to
-    the piece that every target begins with (M2M100, NLLB).
+    `tags` maps a target language to the piece before the source, such as `>>de<<`, `source_tags` a
+    source language to such a piece. `first_tokens` maps a target language to the first piece of
+    every target (M2M100, NLLB).
 
-    `added` tokens are found in a text before SentencePiece reads the rest of it: each is a piece,
-    and maps to letters: "l" and "r" take the spaces on its left and right, "w" is found as a whole
-    word only, "s" is not part of a target's text. With `trailing_space` a space at the end of what
+    `added` tokens are found in a text before SentencePiece reads the rest of it. Each maps to
+    letters: "l" and "r" take the spaces on its left and right, "w" is found as a whole word only,
+    "s" is not part of a target's text. With `trailing_space` a space at the end of what
     SentencePiece reads is a piece, as in the library `tokenizers`.
     """
 
@@ -121,8 +119,8 @@ class Tokenizer:
         source_language: str | None = None,
         symbol: str = "",
     ) -> Encoding:
-        """Encodes a source: the tags of the languages if there are any, `symbol` (one of
-        `model.symbols`) if there is one, the pieces, the end of sentence."""
+        """Encodes a source: the tags of the languages, `symbol` (one of `model.symbols`), the
+        pieces, the end of sentence."""
         pieces, offsets = self._source_ids.placed(text)
         head = self._head(target_language, source_language, symbol)
         return Encoding(
@@ -152,7 +150,7 @@ class Tokenizer:
         source_language: str | None = None,
         symbol: str = "",
     ) -> tuple[int, ...]:
-        """Returns the ids of `encode`, without the time for the offsets."""
+        """Returns the ids of `encode`, faster because without offsets."""
         head = self._head(target_language, source_language, symbol)
         return (
             *self._source_ids.ids(head),
@@ -162,15 +160,14 @@ class Tokenizer:
         )
 
     def first_token(self, target_language: str) -> int | None:
-        """Returns the id that every target in a language begins with; None for models without such
+        """Returns the first id of every target in a language; None for models without such
         tokens."""
         return self._first_tokens.get(target_language)
 
     def symbol_of(
         self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]
     ) -> str:
-        """Returns that one of `symbols` that `encode` put before the pieces of a source, or an
-        empty text."""
+        """Returns the one of `symbols` that `encode` put before the pieces of a source, or ""."""
         place = len(self._head(target_language, source_language))
         first = ids[place] if len(ids) > place else None
         return next(
@@ -202,20 +199,19 @@ class Tokenizer:
         return self._target_ids.id(piece)
 
     def may_spell(self, ids: Iterable[int]) -> bool:
-        """Returns True if source ids may contain byte pieces, that is, characters outside the
-        vocabulary."""
+        """Returns True if source ids may contain byte pieces: characters outside the vocabulary."""
         return not self._spelling.isdisjoint(ids)
 
     def spelled(self, text: str) -> str | None:
-        """Returns a source text as its pieces give it back, or None if the vocabulary lacks a
-        character of it."""
+        """Returns a source text as its pieces give it back; None if the vocabulary lacks a
+        character."""
         pieces = self._source.encode(text, out_type=str)
         if self.may_spell(self._source_ids.ids(pieces)):
             return None
         return "".join(pieces).replace(_SPACE, " ").strip(" ")
 
     def is_piece(self, text: str) -> bool:
-        """Returns whether a word is one piece in the vocabularies of both sides."""
+        """Returns whether a word is one piece on both sides."""
         return all(
             [piece.lstrip(_SPACE) for piece in pieces if piece != _SPACE] == [text]
             and all(map(ids.has, pieces))
@@ -226,8 +222,7 @@ class Tokenizer:
         )
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the first target id of each word, written alone. A separate space is not
-        counted."""
+        """Returns the first target id of each word, written alone, without a separate space."""
         if len(self._beginnings) > _KEPT_WORDS:
             self._beginnings = {}
         kept = self._beginnings
@@ -246,8 +241,8 @@ class Tokenizer:
         return tuple([kept[word] for word in words])
 
     def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
-        """Returns the source that a target with these ids is in a joint vocabulary, as `encode`
-        would make it, and the place of its first id."""
+        """Returns the source with a target's ids in a joint vocabulary, as `encode` would make it,
+        and the place of the first id."""
         head = (*self._source_ids.ids(self._head(target_language, None)), *self._prepend)
         return (*head, *ids, *self._append), len(head)
 
@@ -256,7 +251,8 @@ class Tokenizer:
         return tuple(self._target_ids.encoded(text))
 
     def encode_target_pieces(self, text: str) -> Encoding:
-        """Encodes a target as `encode_target`, with the pieces and their characters in `text`."""
+        """Encodes a target with its pieces and their characters in `text`, without start and end of
+        sentence."""
         pieces, offsets = self._target_ids.placed(text)
         return Encoding(tuple(self._target_ids.ids(pieces)), pieces, offsets)
 
@@ -296,8 +292,7 @@ class _Vocabulary:
     ) -> None:
         self._processor, self._added = processor, added
         self._own = mapping is None
-        """Whether the ids are SentencePiece's, as in models trained here. Imported models have a
-        mapping."""
+        """Whether the ids are SentencePiece's, as in models trained here."""
         self._unwritten = frozenset(() if self._own else unwritten)
         """Pieces of an imported model that are no part of its texts, as in its own program."""
         if mapping is None:
@@ -319,7 +314,6 @@ class _Vocabulary:
         return [known.get(piece, unknown) for piece in pieces]
 
     def encoded(self, text: str) -> list[int]:
-        """Returns the ids of the pieces of a text."""
         if self._added:
             return self.ids(self.placed(text)[0])
         ids: list[int] = (
@@ -372,13 +366,12 @@ class _Vocabulary:
         return tuple(_without_space(text, span) for span in spans)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of the pieces with these ids."""
         if self._own and max(ids, default=0) < self.size:
             return _without_extra_spaces(str(self._processor.decode(list(ids))))
         return self.text([self.piece(i) for i in ids])
 
     def text(self, pieces: Sequence[str]) -> str:
-        """Returns the text of pieces. That of an imported model has the spaces that its own program
+        """Returns the text of pieces, with the spaces that an imported model's own program
         writes."""
         text = str(self._processor.decode_pieces([p for p in pieces if p not in self._unwritten]))
         # SentencePiece copies the U+2581 of pieces that only the model of the other side has.
@@ -396,8 +389,8 @@ class _Vocabulary:
 
 
 class _AddedTokens:
-    """Tokens that are found in a text before SentencePiece reads the rest of it (see Tokenizer).
-    False if there are none."""
+    """Tokens that are found in a text before SentencePiece reads the rest (see Tokenizer). False if
+    there are none."""
 
     def __init__(self, added: Mapping[str, str], trailing_space: bool) -> None:
         self.trailing_space = trailing_space
@@ -414,7 +407,7 @@ class _AddedTokens:
         return self._pattern is not None or self.trailing_space
 
     def parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
-        """Yields the parts of a text, [start, end) and whether it is an added token."""
+        """Yields the parts of a text: [start, end) and whether it is an added token."""
         done, strips = 0, False
         for match in self._pattern.finditer(text) if self._pattern else ():
             letters, end = self._letters[match[0]], match.start()
@@ -427,8 +420,7 @@ class _AddedTokens:
 def _between(
     text: str, start: int, end: int, left: bool, right: bool
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yields what is between two tokens, without its spaces on a side where a token takes them, if
-    there is any."""
+    """Yields the text between two tokens, without the spaces that a token takes."""
     part = text[start:end]
     start += len(part) - len(part.lstrip()) if left else 0
     end = start + len(text[start:end].rstrip()) if right else end
@@ -454,9 +446,8 @@ def load_vocabulary(path: Path) -> dict[str, int]:
 
 
 def _without_extra_spaces(text: str) -> str:
-    """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends
-    and with single ones within. A model that writes the piece of a lone space before the piece of a
-    word means one space."""
+    """Returns a text as SentencePiece's normalisation leaves it: stripped, with single spaces. A
+    model that writes a lone space before the piece of a word means one space."""
     text = text.strip(" ")
     while "  " in text:
         text = text.replace("  ", " ")
@@ -464,8 +455,7 @@ def _without_extra_spaces(text: str) -> str:
 
 
 def forget_texts() -> None:
-    """Forgets the texts and words that were read lately, and with them the vocabularies that
-    nothing else has."""
+    """Forgets texts and words that were read lately, and vocabularies that nothing else uses."""
     _Vocabulary.placed.cache_clear()
     for tokenizer in _in_use:
         tokenizer._beginnings.clear()
@@ -474,7 +464,6 @@ def forget_texts() -> None:
 def _pieces(
     processor: sentencepiece.SentencePieceProcessor, text: str
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """Returns the pieces of `text` and the characters [start, end) of each."""
     # Offsets count code points of the original text, not of the normalised text.
     mapping: Any = processor.encode(text, out_type="offset_mapping")
     pieces, offsets = (
@@ -486,8 +475,7 @@ def _pieces(
 
 
 def _share_characters(offsets: list[tuple[int, int]]) -> None:
-    """Gives the pieces of one character (its bytes, the parts of a ligature) the span of this
-    character."""
+    """Gives the pieces of one character (bytes, parts of a ligature) the span of this character."""
     for i in range(len(offsets) - 2, -1, -1):
         if offsets[i][0] == offsets[i][1] == offsets[i + 1][0]:
             offsets[i] = offsets[i + 1]

@@ -26,11 +26,8 @@ SAMPLE_BYTES = 4096
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files with the weights of a model folder, in the order of their names.
-
-    Other safetensors files, such as the shortlist, have no weights. Raises FolderError if a file is
-    missing, or if the index is damaged or names a file outside the folder.
-    """
+    """Returns the weight files of a model folder, sorted by name. Raises FolderError if a file is
+    missing, or if the index is damaged or names a file outside the folder."""
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     try:
@@ -50,13 +47,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weight_bytes(folder: Path) -> int:
-    """Returns the size of the weight files. Raises FolderError as `weight_files` does."""
+    """Returns the size of the weight files. Raises FolderError as `weight_files`."""
     return sum(file.stat().st_size for file in weight_files(folder))
 
 
 def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
-    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each
-    end (hexadecimal). With a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
+    """Returns a hash (hexadecimal) of files in their order: names, sizes, and `ends_bytes` bytes at
+    each end. With a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
     digest = hashlib.sha256()
     for file in files:
         size = file.stat().st_size
@@ -77,8 +74,8 @@ INT8_MAX, SCALES = 127, "int8_scales"
 
 class SafetensorFiles(Mapping[str, Float32]):
     """Tensors by name, read and converted to float32 on access, so that only one is in memory at a
-    time, besides the bfloat16 files, which NumPy cannot read. Raises FolderError for a damaged
-    file, and on access for numbers that are not finite."""
+    time, besides bfloat16 files, which NumPy cannot read. Raises FolderError for a damaged file,
+    and on access for numbers that are not finite."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files: dict[str, tuple[Path, Any]] = {}
@@ -99,8 +96,8 @@ class SafetensorFiles(Mapping[str, Float32]):
         return self.stored(name).astype(np.float32, copy=False)
 
     def stored(self, name: str) -> NDArray[Any]:
-        """Returns a tensor in its own precision, float32 or float16; float64, bfloat16 and int8
-        become float32."""
+        """Returns a tensor in float32 or float16 as stored; float64, bfloat16 and int8 become
+        float32."""
         if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
         file, opened = self._files[name]
@@ -154,8 +151,8 @@ class SafetensorFiles(Mapping[str, Float32]):
 
 
 def save_arrays(tensors: Mapping[str, NDArray[Any]], file: Path) -> None:
-    """Writes tensors to a safetensors file. The matrices of a model in int8, each a scale times
-    integers to the bit, are written as the integers; the scales are in the metadata."""
+    """Writes tensors to a safetensors file. Matrices that are, to the bit, a scale times int8
+    integers are written as the integers; the scales are in the metadata."""
     arrays, scales = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, {}
     for name, array in arrays.items():
         if array.ndim == 2 and array.dtype == np.float32 and array.any():
@@ -169,7 +166,6 @@ def save_arrays(tensors: Mapping[str, NDArray[Any]], file: Path) -> None:
 
 
 def _scales(metadata: Mapping[str, str]) -> dict[str, np.float32]:
-    """Returns the scales of int8 matrices. Raises FolderError."""
     try:
         return {
             str(name): np.float32(scale)
@@ -180,7 +176,7 @@ def _scales(metadata: Mapping[str, str]) -> dict[str, np.float32]:
 
 
 def to_float32(array: NDArray[Any]) -> Float32:
-    """Returns numbers of float64 in float32; those beyond its range are infinite."""
+    """Returns float64 numbers in float32; those beyond its range are infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32)
 

@@ -35,7 +35,7 @@ class ForcedPasses(Protocol):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns what `attention_maps` does, and yields where steps of slots may run between."""
+        """Returns what `attention_maps` does, and yields where steps of slots may run."""
 
     def attention_maps(
         self,
@@ -50,16 +50,16 @@ class ForcedPasses(Protocol):
         ids as the encoder reads them, `target` ids without start and end of sentence. `vectors_of`
         adds the queries, keys and values of one head. Scores are those among the tokens of the
         `shortlist` (as in Restriction) and of the target. Maps outside the `choice` may be missing.
-        Raises ValueError for lengths the model cannot read, unknown ids, layers and heads, and a
-        shortlist that the backend does not have."""
+        Raises ValueError for lengths, ids, layers and heads that the model does not have, and for
+        an unknown shortlist."""
         return finished(
             self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice)
         )
 
 
 class InspectableBackend(Backend, ForcedPasses, Protocol):
-    """A backend of search that also computes attention maps and word readings. These calls do not
-    change any slot."""
+    """A backend of search that also computes attention maps and word readings, without changes of
+    slots."""
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -67,25 +67,23 @@ class InspectableBackend(Backend, ForcedPasses, Protocol):
 
     @property
     def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets where nothing is asked for; "" if none
-        does."""
+        """The digest of the shortlist that limits targets by default; "" if none does."""
 
     def has_shortlist(self, digest: str) -> bool:
-        """Whether it has this shortlist, or has none and ignores them."""
+        """Returns True if it has this shortlist, or ignores them all."""
 
     def soft_maps(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice
     ) -> list[AttentionMaps]:
         """Returns the maps of several pairs (source, target) as `attention_maps`, computed
-        together. The choice has neither scores nor maps of the encoder. Raises ValueError as
-        `attention_maps`."""
+        together. The choice has neither scores nor maps of the encoder."""
 
     def read_words(
         self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]
     ) -> list[WordReading]:
-        """Returns for each sentence its states after the last encoder layer, and for each of its
-        words the log-probabilities of the `wanted` first tokens. Raises ValueError for a sentence
-        or tokens that the model cannot read."""
+        """Returns for each sentence its states after the last encoder layer, and for each word the
+        log-probabilities of the `wanted` first tokens. Raises ValueError for sentences and tokens
+        that the model cannot read."""
 
     def linked_maps(
         self,
@@ -97,4 +95,4 @@ class InspectableBackend(Backend, ForcedPasses, Protocol):
         """Returns what `soft_maps` and `read_words` do, of two sentences for each pair."""
 
     def close(self) -> None:
-        """Releases what the backend holds beyond Python's memory. It cannot be used afterwards."""
+        """Releases memory outside Python. The backend cannot be used afterwards."""

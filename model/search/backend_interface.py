@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 TokenRows = Sequence[Sequence[int]]
 ScoreRows = Sequence[Sequence[float]]
-"""Candidates of each row. Searches read single numbers, which is faster in lists than in arrays."""
+"""Candidates of each row. Searches read single numbers, faster in lists than in arrays."""
 
 MaskedHeads = tuple[tuple[str, int, int], ...]
 """Heads that are switched off, as (kind, layer, head)."""
@@ -20,8 +20,8 @@ MaskedHeads = tuple[tuple[str, int, int], ...]
 @dataclass(frozen=True, slots=True)
 class Restriction:
     """The tokens that a target may have: those that a shortlist allows for its source, and the
-    `forced` ones. `shortlist` is the digest of the list, "" for all tokens, and None for what the
-    backend does where nothing is asked for."""
+    `forced` ones. `shortlist` is the digest of the list, "" for all tokens, None for the backend's
+    default."""
 
     shortlist: str | None = None
     forced: tuple[int, ...] = ()
@@ -52,8 +52,8 @@ def with_forced(
 
 
 class Backend(Protocol):
-    """Runs the model for searches. A slot holds one row: the tokens decoded so far and the source
-    it attends to."""
+    """Runs the model for searches. A slot holds one row: the tokens decoded so far and its
+    source."""
 
     slots: int
 
@@ -71,7 +71,7 @@ class Backend(Protocol):
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
         """Advances each row by its token and returns the `candidates` likeliest next ones.
-        `forced[i]` >= 0 puts that token with its log-probability in column 0."""
+        `forced[i]` >= 0 puts that token in column 0."""
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Row targets[i] continues from what row origins[i] held before the call."""
@@ -82,7 +82,7 @@ class Backend(Protocol):
 
 
 class MultiStepBackend(Backend, Protocol):
-    """A backend that can run several greedy steps in one call, each row reading the token it chose,
+    """A backend that runs several greedy steps in one call, each row reading its own last token,
     until `end`."""
 
     end: int
@@ -106,11 +106,11 @@ class QueueingBackend(Backend, Protocol):
         candidates: Sequence[int] = (),
         forced: Sequence[int] = (),
     ) -> Callable[[], list[StepOutput]]:
-        """Queues `steps` steps of each row. Of a row with one of the `candidates`, which all have
-        without the argument, column 0 is the token that the device chooses, the likeliest that is
-        not `forbidden`; the others have so many of their likeliest tokens. A token of -1 is the one
-        that the device has chosen for the row in the steps that were queued last. `forced` is as in
-        `step`. Returns a function that waits for the outputs."""
+        """Queues `steps` steps of each row. A row with one of the `candidates` (the default) has in
+        column 0 the token that the device chooses, the likeliest that is not `forbidden`; other
+        rows have that number of likeliest tokens. A token of -1 is the one that the device chose
+        for the row in the last queued steps. `forced` is as in `step`. Returns a function that
+        waits for the outputs."""
 
 
 class ForcingBackend(Backend, Protocol):
@@ -130,10 +130,8 @@ def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
 
 
 def supports_queueing(backend: Backend) -> TypeGuard[QueueingBackend]:
-    """Returns whether the backend has `queue_steps`."""
     return hasattr(backend, "queue_steps")
 
 
 def supports_forced_steps(backend: Backend) -> TypeGuard[ForcingBackend]:
-    """Returns whether the backend has `forced_steps`."""
     return hasattr(backend, "forced_steps")

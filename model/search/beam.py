@@ -16,27 +16,26 @@ from model.search.search import Search, traced_candidates
 _Continuation = tuple[float, int, int, float]
 """Summed log-probability, parent row, token, its log-probability."""
 _Finished = tuple[float, int, int, int, float, bool]
-"""The score of a hypothesis, steps before its last one, then row, token and log-probability,
-whether the step is the last."""
+"""The score of a hypothesis, steps before its last one, row, token and log-probability, whether the
+step is the last."""
 _first = itemgetter(0)
 _FEW = 3
-"""Up to so many searches are faster one by one: every call of NumPy takes microseconds beside a
-small model."""
+"""Up to this number, searches are faster one by one: a call of NumPy takes microseconds."""
 
 
 class BeamSearch(Search):
     """Keeps the `beam_size` best prefixes at every step.
 
-    A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among
-    the first `beam_size`. The search stops when `beam_size` hypotheses are finished and no live
-    row, at its present length, scores higher than the worst of them (Hugging Face's default rule).
-    With `early_stopping` it stops as soon as `beam_size` are finished (CTranslate2's rule). With
+    A candidate that ends the sentence, or comes in the last step, is kept if it ranks among the
+    first `beam_size`. The search stops when `beam_size` hypotheses are finished and no live row, at
+    its present length, scores higher than the worst of them (Hugging Face's default rule). With
+    `early_stopping` it stops as soon as `beam_size` are finished (CTranslate2's rule). With
     `shrinking_beam` live and finished hypotheses are `beam_size` together, and the search stops
     when none is live (Marian's rule).
 
-    If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than
-    that below the best live row (relative threshold pruning, Freitag and Al-Onaizan 2017), but for
-    an n-best list that is not reranked.
+    If the model states a `beam_threshold`, live rows more than that below the best live row are
+    pruned (relative threshold pruning, Freitag and Al-Onaizan 2017), except for an n-best list that
+    is not reranked.
     """
 
     def begin(self) -> None:
@@ -49,9 +48,9 @@ class BeamSearch(Search):
         self.totals = [0.0]
         """The summed log-probability of each live row, best first."""
         self._history: list[tuple[Sequence[int], Sequence[int], Sequence[float]]] = []
-        """The parents, tokens and log-probabilities of the rows after each step."""
+        """Parents, tokens and log-probabilities of the rows after each step."""
         self._written: list[list[int]] = [[]]
-        """The tokens of each row, with n-gram blocking only, which reads them at every step."""
+        """The tokens of each row, only with n-gram blocking, which reads them at every step."""
         self.plain = 0 if self.options.trace or self.options.shrinking_beam else self.limit - 1
         """Steps before the first that only `select` takes, even if nothing ends there."""
         super().begin()
@@ -98,7 +97,7 @@ class BeamSearch(Search):
         traced: tuple[tuple[tuple[int, float], ...], ...] = (),
         ended: Sequence[_Continuation] = (),
     ) -> Sequence[int]:
-        """Goes on with these rows, best first, without those that the threshold prunes. Returns
+        """Continues with these rows, best first, without those that the threshold prunes. Returns
         their parents, none when done."""
         self.steps += 1
         if totals and totals[-1] < (least := totals[0] - self._threshold) and not last:
@@ -159,7 +158,7 @@ class BeamSearch(Search):
         )
 
     def _path(self, row: int, steps: int) -> list[tuple[int, float]]:
-        """Returns the tokens and log-probabilities of a row after so many steps."""
+        """Returns the tokens and log-probabilities of a row after `steps`."""
         path = []
         for parents, tokens, scores in reversed(self._history[:steps]):
             path.append((tokens[row], scores[row]))
@@ -173,7 +172,6 @@ class BeamSearch(Search):
         return self._normalized(total, steps - self._unseen)
 
     def _finish(self, continuation: _Continuation, last: bool) -> None:
-        """Adds a hypothesis, if it is among the best."""
         total, parent, token, number = continuation
         score = self._score(total, self.steps + 1)
         if len(self._finished) < self.width or score > self._finished[-1][0]:
@@ -226,8 +224,8 @@ def advance_beams(
 def _aligned(
     searches: Sequence[BeamSearch], ids: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64]]:
-    """Returns candidates, their log-probabilities and the totals of rows, as many for each search
-    as for the one with most; those that it lacks have a total of -inf."""
+    """Returns candidates, their log-probabilities and the totals of rows, padded to equally many
+    for each search; padding has a total of -inf."""
     live = [search.totals for search in searches]
     most = max(map(len, live))
     if len(ids) < most * len(searches):
@@ -244,7 +242,6 @@ def _aligned(
 def _exclude(
     searches: Sequence[BeamSearch], ids: NDArray[np.int64], sums: NDArray[np.float64]
 ) -> None:
-    """Sets the sums of tokens that are forbidden or blocked to -inf."""
     forbidden = searches[0].forbidden
     for token in forbidden:
         sums[ids == token] = -math.inf

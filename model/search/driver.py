@@ -1,5 +1,5 @@
-"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses
-SearchDriver itself."""
+"""Runs many searches on one backend: `translate` for the library, SearchDriver for the server's
+worker."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 from model.search.search import Search
 
 _MULTI_STEPS = 4
-"""Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots
-until the call ends."""
+"""Greedy steps per call of a backend with multi-step: a finished sentence keeps its slots until the
+call ends."""
 _KNOWN_TOKENS = 128
-"""Most known tokens that a call reads, which takes at least the time of as many rows: others wait
-for it. A search may have less `room`."""
+"""Most known tokens that a call reads, which takes as long as that number of rows: others wait for
+it. A search may have less `room`."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
 def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
-    """Returns the kind of search under `options`: greedy for a beam of 1 and for a given target."""
+    """Returns the kind of search: greedy for a beam of 1 and for a given target."""
     return GreedySearch if options.beam_size == 1 or options.target is not None else BeamSearch
 
 
 @dataclass(slots=True)
 class _Batch:
-    """The rows of a step: their slots, tokens that they read, tokens that they are forced to write
-    (-1 for none), and numbers of candidates. `chosen` has the searches whose next tokens a device
-    can choose, `others` those that need the host after each step, both with their rows; so do
-    `beams`, by their widths, whose rows come last, in this order. `read` waits for the outputs of
-    queued steps, after which the `longest` row has so many tokens."""
+    """The rows of a step: their slots, tokens to read, forced tokens (-1 for none), and numbers of
+    candidates. `chosen` has the searches whose next tokens a device can choose, `others` those that
+    need the host after each step, both with their rows. `beams` has beams by width; their rows come
+    last, in this order. `read` waits for the outputs of queued steps, after which the `longest` row
+    has that number of tokens."""
 
     searches: Sequence[Search]
     slots: list[int] = field(default_factory=list)
@@ -59,11 +59,9 @@ class _Batch:
 
 
 class SearchDriver:
-    """Advances the searches of one backend together, each by one token or by a few.
-
-    `end` is the end of sentence, `max_length` the longest target of the model, `forbidden` its
-    tokens that are never written.
-    """
+    """Advances the searches of one backend together, each by one token or by a few. `end` is the
+    end of sentence, `max_length` the model's longest target, `forbidden` its tokens that are never
+    written."""
 
     def __init__(
         self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()
@@ -74,8 +72,7 @@ class SearchDriver:
         self._unread: _Batch | None = None
 
     def start(self, searches: Sequence[Search]) -> None:
-        """Adds searches to the batch: encodes their sources as one batch. Their rows get their
-        `slots`."""
+        """Adds searches to the batch: encodes their sources as one batch, in their `slots`."""
         if searches:
             masked = [search.options.masked_heads for search in searches]
             first_slots = [search.slots[0] for search in searches]
@@ -88,11 +85,11 @@ class SearchDriver:
             )
 
     def step(self, running: Sequence[Search]) -> tuple[Sequence[Search], int]:
-        """Advances `running`, which are searches of the batch that are not done; the others pause.
-        Returns the searches that took steps, and how many.
+        """Advances `running`, searches of the batch that are not done; the others pause. Returns
+        the searches that took steps, and how many.
 
-        Where the backend queues steps, the outputs are read by the next call. Rows whose next token
-        the device has chosen go on before the host has seen it: the call queues their next steps,
+        If the backend queues steps, the next call reads the outputs. Rows whose next token the
+        device has chosen continue before the host has seen it: the call queues their next steps,
         with those of the rows that wait for the host, before it advances their searches. What a
         search does not need any more is discarded. After an error all searches have to be started
         again.
@@ -119,20 +116,19 @@ class SearchDriver:
         return last.searches, len(outputs)
 
     def _step_at_once(self, running: Sequence[Search]) -> tuple[Sequence[Search], int]:
-        """Advances searches by steps whose outputs it waits for."""
         unknown = self._read_known(running)
         outputs = self._run(self._gather(unknown)) if unknown else []
         self._restart(running)
         return running, max(1, len(outputs))
 
     def stop(self, search: Search) -> None:
-        """Removes a search, done or not; its slots are free afterwards."""
+        """Removes a search, done or not, and frees its slots."""
         self.backend.free(search.slots, broken=not search.finite)
         search.slots = ()
 
     def _read_known(self, running: Sequence[Search]) -> Sequence[Search]:
-        """Advances searches whose next tokens are known by many of these tokens at once; where
-        there are more in all, some wait for the next call. Returns the others."""
+        """Advances searches whose next tokens are known by many of these at once; beyond
+        _KNOWN_TOKENS they wait for the next call. Returns the others."""
         backend = self.backend
         if not supports_forced_steps(backend):
             return running
@@ -197,9 +193,9 @@ class SearchDriver:
     def _queue(
         self, backend: QueueingBackend, running: Sequence[Search], longest: int
     ) -> _Batch | None:
-        """Queues the next step, or several where no search needs the host between two. Does nothing
-        where a row may be full then, also the `longest` of those queued last: the device writes to
-        the next position of rows that pause, too."""
+        """Queues the next step, or several if no search needs the host between two. Does nothing if
+        a row may be full then, also the `longest` of those queued last: the device writes to the
+        next position of rows that pause, too."""
         ready = [search for search in running if not (search.restart or search.done)]
         if not ready:
             return None
@@ -248,7 +244,7 @@ class SearchDriver:
         beams: Mapping[int, Sequence[BeamSearch]],
         output: StepOutput,
     ) -> None:
-        """Passes their rows of the output of one step to searches that are not done."""
+        """Passes the rows of one step's output to searches that are not done."""
         for search, first in searches:
             if search.slots:
                 search.advance(output.ids[first].tolist(), output.scores[first].tolist())
@@ -270,8 +266,8 @@ class SearchDriver:
             self.backend.reorder(*moved)
 
     def _restart(self, searches: Sequence[Search]) -> None:
-        """Starts the rows of the searches that ask for it again from the source, but for those with
-        queued steps."""
+        """Starts the searches with `restart` again from the source, except those with queued
+        steps."""
         again = [
             search for search in searches if search.restart and search.slots and not search.queued
         ]
@@ -283,7 +279,7 @@ class SearchDriver:
 
 
 def _extend(chosen: Sequence[tuple[GreedySearch, int]], outputs: Sequence[StepOutput]) -> None:
-    """Passes the tokens that the device has chosen in some steps to searches, each with its row."""
+    """Passes the tokens that the device has chosen to searches, each with its row."""
     if chosen:
         ids, scores = outputs[0].ids[:, :1], outputs[0].scores[:, :1]
         if len(outputs) > 1:
@@ -308,8 +304,8 @@ def translate(
     """Decodes every source (ids with tag and end) under the same options, or each under its own.
     Sentences join the batch as slots become free, the longest first.
 
-    Returns the hypotheses in the order of the sources. Raises ValueError where the backend has
-    fewer slots than a beam needs, and for a prefix or target the model cannot read.
+    Returns the hypotheses in the order of the sources. Raises ValueError if the backend has fewer
+    slots than a beam needs, and for a prefix or target the model cannot read.
     """
     own_options = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
@@ -343,7 +339,7 @@ def translate(
 
 
 def check_trial_sentence(backend: Backend, config: ModelConfig) -> None:
-    """Translates the first tokens of one made-up sentence in slot 0. Raises FolderError unless all
+    """Translates the first tokens of a made-up sentence in slot 0. Raises FolderError unless all
     scores are finite: finite weights can still overflow when they are multiplied."""
     vocabulary = min(config.vocab_size, config.source_vocab_size or config.vocab_size)
     source = [*range(0, vocabulary, 1 + vocabulary // _TRIAL_TOKENS)][: config.max_length - 1]

@@ -18,8 +18,7 @@ class GreedySearch(Search):
         self._stopped = False
 
     def extend(self, tokens: list[int], scores: list[float]) -> None:
-        """Takes the tokens that the device chose in some steps and read in all but the last, which
-        nothing blocks."""
+        """Takes the tokens that the device chose in some steps and read in all but the last."""
         after = self.steps + len(tokens)
         among = self._guarded and self.steps // CHECK_INTERVAL < (after - 1) // CHECK_INTERVAL
         if self.end in tokens or after >= self.limit or among or not math.isfinite(sum(scores)):

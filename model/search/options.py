@@ -16,13 +16,13 @@ from model.search.backend_interface import Restriction
 DEFAULT_GENERATION = Generation()
 """That of a model that states nothing."""
 LENGTH_PENALTY = 0.6
-"""Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
+"""Alpha if neither the caller nor the model states one (the paper, section 6.1)."""
 RERANK_THRESHOLD = 2.0
-"""Nats. A beam pruned for the best hypothesis only has few others that are worth comparing."""
+"""Nats. A beam pruned for the best hypothesis has few others worth comparing."""
 
 
 def _kept(method: Callable[..., DecodingOptions]) -> Callable[..., DecodingOptions]:
-    """Keeps the results of a method for options that many texts have."""
+    """Caches the results of a method for options that many texts have."""
     results = lru_cache(256)(method)
 
     @wraps(method)
@@ -33,7 +33,7 @@ def _kept(method: Callable[..., DecodingOptions]) -> Callable[..., DecodingOptio
 
 
 class _HashedOnce:
-    """Keeps the hash of an object of many fields, which is asked for several times a sentence."""
+    """Caches the hash of an object of many fields."""
 
     __slots__ = ("_hash",)
     _hash: int
@@ -43,26 +43,25 @@ class _HashedOnce:
 class DecodingOptions(_HashedOnce):
     """How to decode one sequence.
 
-    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_defaults` puts in its
-    place before decoding. `length_penalty` is alpha, None that of the model or else LENGTH_PENALTY;
-    "gnmt" divides the summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016,
-    equation 14), "average" by length ** alpha (Hugging Face, CTranslate2). `early_stopping` ends a
-    beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
-    With `shrinking_beam` each finished hypothesis takes the place of a live one, until none is live
-    (Marian). `max_length` bounds generated tokens, end of sentence included; None means source
-    length + 50 (the paper, section 6.1). `hypotheses` is n of the n-best list, at most `beam_size`.
-    `prefix` holds target ids that are forced first. `first_token` is a forced first target token
-    that is not part of the target (the language of M2M100 and NLLB): its log-probability counts as
-    0, and only the length normalization counts it, as in Hugging Face. `target` holds a whole
-    target (without end of sentence) that is only scored: forced decoding. `no_repeat_ngram_size` n
-    > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
-    `loop_guard` decodes a sentence again with n-gram blocking when its target loops
-    (model/search/search.py). `masked_heads` are switched off: (kind, layer, head) with kind
-    "encoder" | "decoder" | "cross", counted from 0. `rerank` asks for an n-best list that is
-    reranked afterwards (server/translation/passes/reranking.py): a `beam_threshold` of the model
-    counts as at least RERANK_THRESHOLD. `trace` records a bounded number of candidates of every
-    step. `shortlist` is the digest of the shortlist that limits the target, "" for no limit, None
-    for what the worker does where nothing is asked for. Forced tokens are always allowed.
+    `beam_size` 1 is greedy; 0 is the model's width, which `with_defaults` puts in its place.
+    `length_penalty` is alpha, None that of the model or else LENGTH_PENALTY; "gnmt" divides the
+    summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average"
+    by length ** alpha (Hugging Face, CTranslate2). `early_stopping` ends a beam search at
+    `beam_size` finished hypotheses, even if a live one might still score higher. With
+    `shrinking_beam` each finished hypothesis takes the place of a live one (Marian). `max_length`
+    bounds generated tokens, end of sentence included; None means source length + 50 (the paper,
+    section 6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target
+    ids that are forced first. `first_token` is a forced first target token that is not part of the
+    target (the language of M2M100 and NLLB): its log-probability counts as 0, and only the length
+    normalization counts it, as in Hugging Face. `target` is a whole target (without end of
+    sentence) that is only scored: forced decoding. `no_repeat_ngram_size` n > 0 blocks every n-gram
+    that the target already contains. `loop_guard` decodes a sentence again with n-gram blocking
+    when its target loops (model/search/search.py). `masked_heads` are switched off: (kind, layer,
+    head) with kind "encoder" | "decoder" | "cross", counted from 0. `rerank` asks for an n-best
+    list to be reranked (server/translation): a `beam_threshold` of the model counts as at least
+    RERANK_THRESHOLD. `trace` records a bounded number of candidates of every step. `shortlist` is
+    the digest of the shortlist that limits the target, "" for no limit, None for the worker's
+    default. Forced tokens are always allowed.
     """
 
     beam_size: int = 1
@@ -111,7 +110,7 @@ class DecodingOptions(_HashedOnce):
 
     @property
     def is_common(self) -> bool:
-        """Whether the options are of many texts: they force no tokens."""
+        """Whether many texts may have the options: they force no tokens."""
         return not (self.prefix or self.target)
 
     @property
@@ -121,7 +120,7 @@ class DecodingOptions(_HashedOnce):
 
     @_kept
     def limited_to(self, shortlist: str) -> DecodingOptions:
-        """Returns the options with this shortlist, if they do not say which."""
+        """Returns the options with this shortlist unless they name one."""
         return (
             self if self.shortlist is not None else dataclasses.replace(self, shortlist=shortlist)
         )
@@ -130,8 +129,8 @@ class DecodingOptions(_HashedOnce):
     def with_defaults(
         self, beam_size: int, stated: Generation = DEFAULT_GENERATION
     ) -> DecodingOptions:
-        """Returns the options with what a model states, where they set nothing, and a beam of
-        `beam_size`. A wider n-best list widens the beam."""
+        """Returns the options with what the model states for unset ones, and a beam of `beam_size`.
+        A wider n-best list widens the beam."""
         penalized = (
             stated if self.length_penalty is None and stated.length_penalty is not None else self
         )
@@ -151,8 +150,8 @@ _values = attrgetter(*[field.name for field in dataclasses.fields(DecodingOption
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of
-    the token) of row i; `chosen` lists the surviving rows as (parent row, token, summed
+    """One decoding step of one sentence. `beams[i]` lists the candidates (token, its
+    log-probability) of row i; `chosen` lists the surviving rows as (parent row, token, summed
     log-probability); `finished` those that ended here."""
 
     beams: tuple[tuple[tuple[int, float], ...], ...]

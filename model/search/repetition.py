@@ -8,12 +8,11 @@ from operator import eq
 
 LONGEST_PERIOD = 32
 _COPIES, _TOKENS = 3, 7
-"""A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a
-loop."""
+"""A loop has at least _COPIES copies in a row and _TOKENS tokens: "1000000" is not a loop."""
 
 
 def has_loop(target: Sequence[int], source: Sequence[int]) -> bool:
-    """Returns whether the tokens of a target have a loop that the source does not explain."""
+    """Returns whether a target has a loop that the source does not explain."""
     loop = longest_loop(target)
     return loop > 0 and loop > 2 * longest_loop(source)
 
@@ -33,8 +32,8 @@ def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) ->
 
 
 def repeated_blocks(items: Sequence[object], longest_period: int) -> Iterator[tuple[int, int, int]]:
-    """Yields the stretches of items that repeat one block of at most `longest_period` items: size
-    of the block, first item and length of the stretch. The last copy may be a part."""
+    """Yields the stretches that repeat one block of at most `longest_period` items: size of the
+    block, first item and length of the stretch. The last copy may be partial."""
     for period in range(1, min(longest_period, len(items) // 2) + 1):
         start = 0
         for same, run in groupby(map(eq, items[period:], items)):
@@ -60,8 +59,7 @@ def ends_in_loop(tokens: Sequence[int]) -> bool:
 
 def blocked_tokens(tokens: Sequence[int], size: int) -> set[int]:
     """Returns the tokens that would complete an n-gram of `size` tokens that `tokens` already
-    contains: no n tokens occur in a target twice (`no_repeat_ngram_size`, as in Hugging Face and
-    CTranslate2)."""
+    contains (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
     if size == 0 or len(tokens) < size:
         return set()
     last = tokens[len(tokens) - size + 1 :]

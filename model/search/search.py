@@ -1,5 +1,4 @@
-"""The search for one sentence's target. How the next tokens are selected is the strategy of a
-subclass.
+"""The search for one sentence's target. A subclass selects the next tokens.
 
 A search names the tokens that its rows read next (`tokens`), takes the likeliest next tokens of
 each row, and says which rows continue. It never uses the model, so one loop steps many searches
@@ -43,22 +42,20 @@ class NotFiniteError(ArithmeticError):
 class Search(ABC):
     """The state of one sentence in the batch.
 
-    `tokens` has one entry per live row; there are never more than `width` rows, which are in the
-    first of its `slots`. The rows have to write the `forced` token next, -1 for any. `candidates`
-    is the number of likeliest tokens per row that the next step needs. Forced tokens come first: a
-    first token of the options, which is not part of the target, then their target, or their prefix.
-    `steps` counts the tokens that the rows have read, `queued` those of steps whose outputs are not
-    read yet. `generated` has the tokens so far; it is empty for a beam search. `owner` is the
-    caller's.
+    `tokens` has one entry per live row; there are never more than `width` rows, in the first of its
+    `slots`. The rows have to write the `forced` token next, -1 for any. `candidates` is the number
+    of likeliest tokens per row that the next step needs. Forced tokens come first: a first token of
+    the options, which is not part of the target, then their target, or their prefix. `steps` counts
+    the tokens that the rows have read, `queued` those of steps whose outputs are not read yet.
+    `generated` has the tokens so far; it is empty for a beam search. `owner` is the caller's.
 
-    With the loop guard, a target in which the same few tokens are repeated several times in a row,
-    while the source has no such repetition, is decoded again with n-gram blocking; blocking
-    everywhere would also forbid repetitions that are correct. Then `restart` is set: the caller
-    starts the first row again from the source, discards the outputs of further steps, and calls
-    `begin`.
+    With the loop guard, a target that repeats the same few tokens several times in a row, while the
+    source does not, is decoded again with n-gram blocking; blocking everywhere would also forbid
+    correct repetitions. Then `restart` is set: the caller starts the first row again from the
+    source, discards the outputs of further steps, and calls `begin`.
 
-    A row whose best score is not a finite number ends the search: `finite` is False then, and there
-    are no hypotheses.
+    A row whose best score is not finite ends the search: `finite` is False then, and there are no
+    hypotheses.
 
     `start`, `end`, `max_length` and `generation` are the model's own. Raises ValueError for a
     prefix or target that is longer than the model reads.
@@ -105,14 +102,12 @@ class Search(ABC):
         least = 2 * self.width if self.width > 1 or self._ngram else 1
         self._fewest = self.candidates = max(least, TRACED if self.options.trace else 0)
         self.blocked: Sequence[frozenset[int]] = ()
-        """The tokens that each row must not write next; none where only those of the model are
-        forbidden."""
+        """The tokens that each row must not write next; empty if only the model's are forbidden."""
         self._prepare([self._start])
 
     @property
     def known(self) -> Sequence[int]:
-        """The forced tokens of the next steps, as far as the search needs nothing but their
-        scores."""
+        """The forced tokens of the next steps for which the search needs only scores."""
         return () if self.options.trace else self._prefix[self.steps :]
 
     def advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
@@ -152,8 +147,8 @@ class Search(ABC):
         """Returns the tokens of a live row."""
 
     def _prepare(self, tokens: Sequence[int]) -> None:
-        """Sets the tokens that the rows read next, and what the step after them is forced or
-        forbidden to write."""
+        """Sets the tokens that the rows read next, and what they are forced or forbidden to
+        write."""
         self.tokens = tokens
         self.forced = forced = self._prefix[self.steps] if self.steps < len(self._prefix) else -1
         if self._ngram or self.forbidden:
@@ -171,8 +166,8 @@ class Search(ABC):
         return normalize(total, max(1, length) + self._unseen, self.options)
 
     def _check_loops(self) -> None:
-        """Sets `restart` if the best target, or every row that may still become it, loops more than
-        the source does."""
+        """Sets `restart` if the best target, or every row that may become it, loops more than the
+        source."""
         if not self._guarded or not (self.done or self.steps % CHECK_INTERVAL == 0):
             return
         if self.done:
@@ -210,8 +205,7 @@ def traced_candidates(
 def _prefix_and_limit(
     options: DecodingOptions, end: int, source_length: int, max_length: int
 ) -> tuple[tuple[int, ...], int]:
-    """Returns the forced tokens and the number of steps of a model that writes at most `max_length`
-    tokens."""
+    """Returns the forced tokens and the largest number of steps."""
     if options.target is not None:
         prefix = (*options.target, end)
         if len(prefix) > max_length:

@@ -50,12 +50,12 @@ class _Struct(ctypes.Structure):
 class AttentionCapture:
     """Attention weights for S = `source` source tokens and T = `queries` decoder inputs.
 
-    `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); the values `cross_values`
-    (L, H, S, D) of cross-attention, which only a forced decode writes; `vectors` of the head
-    `vectors_of`, else None; `forget_gates` (L, T) of a decoder with a recurrence, else None;
-    `normalizers` (T,), the logarithm of the sum of the exponentials of the logits; `tensors` of the
-    layer that the choice follows (`model.analysis.tensors`). Layers that are not chosen stay zeros;
-    maps of a kind without any take no memory. Raises ValueError for an unknown head.
+    `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); `cross_values` (L, H, S,
+    D), which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
+    `forget_gates` (L, T) of a decoder with a recurrence, else None; `normalizers` (T,), logarithms
+    of the sums of the exponentials of the logits; `tensors` of the followed layer
+    (`model.analysis.tensors`). Layers that are not chosen stay zeros; maps of a kind without any
+    take no memory. Raises ValueError for an unknown head.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class AttentionCapture:
 
     def select(self, held: int, layers: range = range(0), rows: range = range(0)) -> None:
         """Selects the part of forced pass `held` that the next call runs: encoder layers, and
-        queries; none ends it."""
+        queries. Empty ranges end it."""
         for name, value in zip(
             _PART, (held, layers.start, len(layers), rows.start, len(rows)), strict=True
         ):
@@ -139,12 +139,12 @@ class AttentionCapture:
 
     @property
     def address(self) -> int:
-        """Address of the C struct. The caller keeps this object alive."""
+        """Address of the C struct, valid while this object lives."""
         return ctypes.addressof(self._struct)
 
 
 def _mask(layers: Sequence[int] | None) -> int:
-    """Returns layers as bits, all for None; all of those from 64 on are written anyway."""
+    """Returns layers as bits, all for None; layers from 64 on are always written."""
     return (
         2**_MASKED - 1
         if layers is None

@@ -1,5 +1,5 @@
 """The CPU backend: the interface of model.search on the compiled C++ code. Arguments are checked
-here before a pointer is passed. Imports no torch."""
+before a pointer is passed. Imports no torch."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from model.weight_files import SafetensorFiles, position_table, weight_files
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256
 MOST_CAPTURES = 16
-"""Pairs of one call of `capture` (Engine::kCaptures)."""
+"""Most pairs of one call of `capture` (Engine::kCaptures)."""
 MOST_HELD = 4
-"""Forced passes that have begun (Engine::kHeld)."""
+"""Most forced passes that have begun (Engine::kHeld)."""
 PART_TOKENS, LEAST_ROWS, PART_WORK = 512, 32, 1 << 14
-"""Source tokens times encoder layers of a part of a forced pass; its least rows, and its rows times
-tokens that they read: about ten milliseconds each."""
+"""A part of a forced pass: its source tokens times encoder layers; its least rows, and its rows
+times tokens that they read. About ten milliseconds each."""
 Pair = tuple[Sequence[int], Sequence[int]]
 _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
@@ -61,11 +61,9 @@ def open_backend(
     precision: Precision,
     shortlist: ShortlistUse = "off",
 ) -> CpuBackend:
-    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's
-    shortlist where they do not say so themselves.
-
-    Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
-    """
+    """Opens a model folder. `shortlist` says whether the folder's shortlist limits sentences by
+    default. Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid
+    weights."""
     if reason := unsupported(folder.model):
         raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
@@ -95,9 +93,8 @@ class CpuBackend(ForcedPasses):
     the interpreter lock.
 
     `tensors` are the Transformer's parameters by name, float32; `positions` is the table
-    (max_length, d_model) that is added to embeddings. With a `shortlist` that `limits`, each row
-    writes only tokens that its source allows, and its forced ones, unless its Restriction says
-    otherwise.
+    (max_length, d_model) that is added to embeddings. With a `shortlist` that `limits`, a row
+    writes only tokens that its source allows, and its forced ones, unless its Restriction differs.
     """
 
     def __init__(
@@ -119,12 +116,12 @@ class CpuBackend(ForcedPasses):
         self._handle: int | None = None
         self._commons = 0
         self._held = [*range(MOST_HELD)]
-        """The numbers of forced passes that are free."""
+        """Numbers of forced passes that are free."""
         self._outputs: list[Float32] = []
         """The output projection of each layer's cross-attention, (H, D, d_model)."""
         self._key_shifts: list[Float32] = []
-        """What the int8 keys of each layer's cross-attention lack, (H, D): the same for every key,
-        so no weight changes."""
+        """What the int8 keys of each layer's cross-attention lack, (H, D): equal for every key, so
+        weights stay the same."""
         self._norms: dict[str, Float32] = {}
         """Gains and biases of the norms by name, as the C++ code has them."""
         self._library = library.load(path)
@@ -144,35 +141,31 @@ class CpuBackend(ForcedPasses):
         self._load(tensors, positions)
         self._shortlist, self._limits = shortlist, limits and shortlist is not None
         self._common: list[int] | None = None
-        """Numbers of the common lists in the C++ code, -1 for an empty one; None until they are
-        needed."""
+        """Numbers of the common lists in the C++ code, -1 for an empty one; None before the first
+        use."""
 
     @property
     def isa(self) -> Isa:
-        """The instruction set of the library."""
+        """The library's instruction set."""
         name: Isa = self._library.attentive_isa().decode()
         return name
 
     @property
     def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets where nothing is asked for; "" if none
-        does."""
+        """The digest of the shortlist that limits targets by default; "" if none does."""
         return self._shortlist.digest if self._shortlist is not None and self._limits else ""
 
     def has_shortlist(self, digest: str) -> bool:
-        """Whether it is the shortlist of this model."""
         return self._shortlist is not None and self._shortlist.digest == digest
 
     @property
     def details(self) -> Mapping[str, str]:
-        """The instruction set, for /ready."""
         return {"isa": self.isa}
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Stops the threads and frees the memory."""
         handle, self._handle = getattr(self, "_handle", None), None
         if handle:
             self._library.attentive_destroy(handle)
@@ -184,8 +177,8 @@ class CpuBackend(ForcedPasses):
         masked_heads: Sequence[HeadMask] = (),
         restrictions: Sequence[Restriction] = (),
     ) -> None:
-        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads`
-        has the masked heads of each row, `restrictions` the tokens that it may have."""
+        """Encodes each source (1 to max_length ids) and starts a row in its slot, with its
+        `masked_heads` and `restrictions`."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -214,7 +207,7 @@ class CpuBackend(ForcedPasses):
 
     def _allowed_by(self, restriction: Restriction, source: Sequence[int]) -> tuple[int, Int32]:
         """Returns the common list (-1 for none) and the own tokens of a target for `source`;
-        neither where all tokens are allowed. Raises ValueError for a shortlist that is not the
+        neither if all tokens are allowed. Raises ValueError for another shortlist than the
         model's."""
         digest, listed = restriction.shortlist, self._shortlist
         if digest and not self.has_shortlist(digest):
@@ -234,7 +227,7 @@ class CpuBackend(ForcedPasses):
         return self._common[split[0]], split[1]
 
     def add_common(self, tokens: Int32) -> int:
-        """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number
+        """Stores a list of `tokens`, ascending, that many sentences may write. Returns its number
         for `restrict`."""
         ids = self._allowed(tokens)
         self._call("add_common", address(ids), len(ids))
@@ -242,9 +235,9 @@ class CpuBackend(ForcedPasses):
         return self._commons - 1
 
     def restrict(self, slot: int, own: Int32, common: int = -1) -> None:
-        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common
-        list that has none of them. They have the whole probability; further candidates and forced
-        tokens have the score -inf."""
+        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to a common list
+        that has none of them. They have the whole probability; other candidates and forced tokens
+        have the score -inf."""
         ids = self._allowed(own)
         self._check_slots([slot])
         self._call("restrict", slot, common, address(ids), len(ids))
@@ -289,7 +282,7 @@ class CpuBackend(ForcedPasses):
         self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
     ) -> list[Float32]:
         """Advances each slot by several known tokens in one pass, bit for bit as in single steps.
-        Returns the log-probabilities of each slot's forced tokens, one for each token read."""
+        Returns the log-probabilities of each slot's forced tokens."""
         lengths = _int32([len(read) for read in tokens])
         if len(slots) != len(lengths) or [len(written) for written in forced] != lengths.tolist():
             raise ValueError("forced_steps needs as many forced tokens as tokens for each slot.")
@@ -324,10 +317,10 @@ class CpuBackend(ForcedPasses):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns the attention weights and scores of a pair, as far as they are chosen. They are
-        computed over the whole target (teacher forcing), bit for bit as step by step with this
-        `shortlist`. Yields between the parts of a long pass. No slot changes. Raises ValueError as
-        `attention_maps`, and RuntimeError where too many passes have begun."""
+        """Returns the chosen attention weights and scores of a pair, computed over the whole target
+        (teacher forcing), bit for bit as step by step with this `shortlist`. Yields between the
+        parts of a long pass. Raises ValueError as `attention_maps`, and RuntimeError if too many
+        passes have begun."""
         config = self.config
         check_pair(config, source, target)
         check_choice(config, choice)
@@ -394,9 +387,8 @@ class CpuBackend(ForcedPasses):
         )
 
     def soft_maps(self, pairs: Sequence[Pair], choice: MapChoice) -> list[AttentionMaps]:
-        """Returns the maps of several pairs as `attention_maps` without masked heads, computed as
-        one batch. The choice has neither scores nor maps of the encoder. Raises ValueError for
-        invalid ids and lengths."""
+        """Returns the maps of several pairs as `attention_maps` without masked heads, in one
+        batch."""
         config = self.config
         check_choice(config, choice)
         if choice.scores or choice.encoder != ():
@@ -411,8 +403,8 @@ class CpuBackend(ForcedPasses):
     def _captured(
         self, part: Sequence[Pair], choice: MapChoice, *, kept: bool = False
     ) -> list[AttentionMaps]:
-        """Returns the maps of one call; the sources are those that `_read_words` kept, or are
-        encoded."""
+        """Returns the maps of one call. With `kept` the sources are those that `read_words` kept,
+        otherwise they are encoded."""
         config = self.config
         captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
         addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
@@ -470,9 +462,8 @@ class CpuBackend(ForcedPasses):
     ) -> list[WordReading]:
         """Returns for each sentence the states after the last encoder layer (S, d_model), and for
         each word the log-probabilities of its `wanted` tokens as first target token when
-        cross-attention is restricted to that word. The sentences are computed as one batch, and
-        with `keep` the first of each two is kept for `_captured`. No slot changes. Raises
-        ValueError for invalid ids, lengths and words."""
+        cross-attention sees only that word. The sentences are one batch; with `keep` the first of
+        each two is kept for `_captured`. Raises ValueError for invalid ids, lengths and words."""
         config = self.config
         for sentence, asked in zip(sentences, wanted, strict=True):
             check_words(config, sentence, asked)
@@ -504,11 +495,8 @@ class CpuBackend(ForcedPasses):
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
     ) -> list[StepOutput]:
         """Runs `steps` greedy steps, each row reading its own last token: ids and scores (B, 1) of
-        each step.
-
-        A row stops after the end of sentence; its further outputs are undefined. `forbidden` tokens
-        are not written, but have their part of the distribution.
-        """
+        each step. Outputs after a row's end of sentence are undefined. `forbidden` tokens are not
+        written, but keep their part of the distribution."""
         rows, limit = len(slots), self.config.max_length
         if len(tokens) != rows or not 1 <= steps <= limit:
             raise ValueError(f"multi_step needs one token for each slot and 1 to {limit} steps.")
@@ -528,16 +516,15 @@ class CpuBackend(ForcedPasses):
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Copies the rows: slot targets[i] continues from what slot origins[i] held before the
-        call."""
+        """Slot targets[i] continues from what slot origins[i] held before the call."""
         to, of = self._slots(targets), self._slots(origins)
         if len(to) != len(of) or len(set(targets)) != len(targets):
             raise ValueError("reorder needs one origin for each of its distinct targets.")
         self._call("reorder", len(to), address(to), address(of))
 
     def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
-        """Frees the rows of the slots and their pages. A row reads no position that it did not
-        write: it does not matter whether they are `broken`."""
+        """Frees the rows of the slots and their pages. `broken` has no effect: a row reads no
+        position that it did not write."""
         where = self._slots(slots)
         self._call("free", len(where), address(where))
 
@@ -548,7 +535,7 @@ class CpuBackend(ForcedPasses):
 
     @property
     def pages_used(self) -> int:
-        """Number of pages of 16 positions in use."""
+        """Pages of 16 positions in use."""
         return int(self._library.attentive_pages_used(self._handle))
 
     def _load(self, tensors: Tensors, positions: Float32) -> None:
@@ -586,7 +573,7 @@ class CpuBackend(ForcedPasses):
         self._call("resolve")
 
     def _candidates(self, rows: int, columns: int) -> tuple[Int32, Float32, Float32]:
-        """Returns arrays for ids and scores (rows, columns) and for the scores of forced tokens
+        """Returns arrays for ids and scores (rows, columns) and for scores of forced tokens
         (rows)."""
         if columns < 1:
             raise ValueError("There must be at least 1 candidate.")

@@ -1,5 +1,4 @@
-"""Declares the ctypes signatures of the C interface (csrc/api.cpp). Calls release the interpreter
-lock."""
+"""ctypes signatures of the C interface (csrc/api.cpp). Calls release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -57,13 +56,12 @@ _SIGNATURES = {
 
 
 class CpuBackendError(RuntimeError):
-    """The C++ code rejected a call, or ran out of memory; the slots of that call must then be
-    freed."""
+    """The C++ code rejected a call or ran out of memory; the slots of that call must be freed."""
 
 
 @cache
 def load(path: Path) -> CDLL:
-    """Returns the library at `path` with its signatures declared. Loads it once per process."""
+    """Returns the library at `path` with its signatures declared, loaded once per process."""
     library = ctypes.CDLL(str(path))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
@@ -72,6 +70,5 @@ def load(path: Path) -> CDLL:
 
 
 def address(array: Int32 | Float32 | UInt8 | None) -> int | None:
-    """Returns the address of a contiguous array, which the caller keeps alive; None for a null
-    pointer."""
+    """Returns the address of a contiguous array, which the caller keeps alive; None for None."""
     return None if array is None else array.ctypes.data

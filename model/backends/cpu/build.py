@@ -1,5 +1,4 @@
-"""The compiled library of an instruction set, and its compilation by `python -m model.backends.cpu
-build`."""
+"""The compiled library of an instruction set, and its compilation."""
 
 from __future__ import annotations
 
@@ -25,10 +24,9 @@ from model.backends.cpu.isa import (
 )
 
 COMMAND = "python -P -m model.backends.cpu build --isa auto"
-"""Compiles for the installed package: without -P, in a checkout, Python would take that of the
-checkout."""
+"""Compiles for the installed package: without -P, Python would take that of a checkout."""
 SOURCES = Path(__file__).parent / "csrc"
-"""The folder of the sources and of what is compiled from them."""
+"""The folder of the sources and of the compiled libraries."""
 COMPILERS = ("g++", "c++", "clang++")
 FLAGS = (
     "-std=c++20",
@@ -42,7 +40,7 @@ FLAGS = (
 )
 TRIAL_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-fPIC", "-shared"))
 TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
-"""The sources of the trial program begin so; the library has all others than `trial/`."""
+"""The sources of the trial program begin so; the library has all but `trial/`."""
 
 
 def library(isa: Isa = "auto") -> Path:
@@ -56,17 +54,16 @@ def library(isa: Isa = "auto") -> Path:
 
 
 def library_name(instructions: InstructionSet) -> str:
-    """Returns the file name of the library, which contains a hash of the sources and the flags."""
+    """Returns the library's file name, which contains a hash of sources and flags."""
     return _file_name("attentive", instructions, source_files(), FLAGS) + ".so"
 
 
 def trial_name(instructions: InstructionSet) -> str:
-    """Returns the file name of the trial program, as `library_name`."""
     return _file_name("trial", instructions, source_files(trial=True), TRIAL_FLAGS)
 
 
 def source_files(trial: bool = False) -> list[Path]:
-    """Returns the C++ sources and headers of the library, or of the trial program, sorted."""
+    """Returns the sorted C++ sources and headers of the library, or of the trial program."""
     files = sorted([*SOURCES.rglob("*.cpp"), *SOURCES.rglob("*.h")])
     if trial:
         return [
@@ -77,8 +74,8 @@ def source_files(trial: bool = False) -> list[Path]:
 
 def build(isa: Isa = "auto", folder: Path | None = None) -> Path:
     """Returns the library of the fastest instruction set of this processor, or of `isa`, compiled
-    into `folder` (SOURCES) if it is not there. Where the compiler cannot compile the fastest one,
-    it is the next one. Raises CpuBackendUnavailable if the compiler can compile none."""
+    into `folder` (SOURCES) if it is missing. Skips sets that the compiler cannot compile. Raises
+    CpuBackendUnavailable if it can compile none."""
     candidates, folder, refusal = available(isa), folder or SOURCES, None
     with locked(folder):
         for instructions in candidates if len(candidates) > 1 else []:
@@ -102,12 +99,9 @@ def build_all(
     report: Callable[[str], object] = lambda text: None,
     machine: str = "",
 ) -> list[Path]:
-    """Compiles all instruction sets of this machine or of another `machine` with their trials, also
-    those that its processor lacks, or only `isa`, for use elsewhere.
-
-    `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable
-    if it can compile none.
-    """
+    """Compiles all instruction sets of this machine or of another `machine` with their trials, or
+    only `isa`, for use elsewhere. `report` receives a line for each that the compiler cannot
+    compile. Raises CpuBackendUnavailable if it can compile none."""
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_machine(isa, machine)
     with locked(folder):
@@ -139,8 +133,8 @@ def build_trial(instructions: InstructionSet, folder: Path) -> Path:
 
 
 def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
-    """Returns `path`, compiled from the sources on up to four cores if there is no such file.
-    Raises CpuBackendUnavailable."""
+    """Returns `path`, compiled from the sources on up to four cores if it is missing. Raises
+    CpuBackendUnavailable."""
     if path.is_file():
         return path
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)
@@ -168,8 +162,8 @@ def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder, which is made if necessary, where its file system has locks.
-    Raises CpuBackendUnavailable if the block cannot write to it."""
+    """Creates and locks a folder, if its file system has locks. Raises CpuBackendUnavailable if the
+    block cannot write to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
@@ -185,7 +179,6 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _run(command: list[str], scratch: str) -> None:
-    """Runs a compiler, with `scratch` for its temporary files."""
     variables = os.environ | {"TMPDIR": scratch}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
     if done.returncode:

@@ -1,5 +1,5 @@
-"""Instruction sets of the CPU backend. By default the fastest one of this processor is used,
-which a trial of some tenths of a second finds."""
+"""Instruction sets of the CPU backend. By default a trial of some tenths of a second chooses the
+fastest one of this processor."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class CpuBackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """An instruction set: the required flags of the processor, as in /proc/cpuinfo, and the
-    compiler flags. `machine` is that of `platform.machine`. `tiles`: it uses the tile registers of
-    AMX, for which a process needs the kernel's permission; without a trial "auto" does not use
-    it."""
+    """An instruction set: the processor's required flags, as in /proc/cpuinfo, and the compiler
+    flags. `machine` is that of `platform.machine`. `tiles`: it uses the tile registers of AMX, for
+    which a process needs the kernel's permission; "auto" uses it only after a trial."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
@@ -59,7 +58,7 @@ INSTRUCTION_SETS = (
     InstructionSet("neon-i8mm", ("asimddp", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",), machine="aarch64"),
     InstructionSet("neon-dotprod", ("asimddp",), ("-march=armv8.2-a+dotprod",), machine="aarch64"),
 )  # fmt: skip
-"""Newest of each machine first. Results do not depend on the choice (tests of `test_isa.py`)."""
+"""Newest of each machine first. Results do not depend on the choice (`test_isa.py`)."""
 
 
 def check_platform() -> None:
@@ -73,9 +72,9 @@ def check_platform() -> None:
 
 
 def of_machine(isa: Isa = "auto", machine: str = "") -> list[InstructionSet]:
-    """Returns the instruction sets for this machine, or for another `machine`, newest first,
-    whether or not its processor has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is
-    for other machines."""
+    """Returns the instruction sets for this machine or another `machine`, newest first, whether or
+    not its processor has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is for other
+    machines."""
     check_platform()
     machine = machine or platform.machine()
     sets = [
@@ -96,9 +95,8 @@ def of_machine(isa: Isa = "auto", machine: str = "") -> list[InstructionSet]:
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets of this processor, newest first, or only `isa`. Raises
-    CpuBackendUnavailable if none. Asks the kernel for permission to use AMX if the processor has
-    it."""
+    """Returns the instruction sets of this processor, newest first, or only `isa`. Asks the kernel
+    for permission to use AMX. Raises CpuBackendUnavailable if there is none."""
     wanted = of_machine(isa)
     flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
     possible = [candidate for candidate in wanted if flags.issuperset(candidate.cpu_flags)]
@@ -123,8 +121,7 @@ def _cpu_info_flags() -> set[str]:
 
 
 def _hardware_flags() -> set[str]:
-    """Returns the features of an ARM processor from the kernel; in an emulator those of the
-    emulated processor."""
+    """Returns the features of an ARM processor from the kernel, which also an emulator states."""
     getauxval = ctypes.CDLL(None).getauxval
     getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
     return {name for name, (kind, bit) in _HARDWARE_BITS.items() if getauxval(kind) >> bit & 1}
@@ -132,11 +129,8 @@ def _hardware_flags() -> set[str]:
 
 def _tiles_permitted() -> bool:
     """Asks the kernel to let all threads of this process use the tile registers (arch_prctl,
-    ARCH_REQ_XCOMP_PERM).
-
-    A kernel before 5.16 or a filter of system calls refuses. So does a thread whose signal stack is
-    too small for them.
-    """
+    ARCH_REQ_XCOMP_PERM). A kernel before 5.16, a filter of system calls, or a thread with a too
+    small signal stack refuses."""
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     arguments = map(ctypes.c_long, (arch_prctl, request_permission, tile_data))
     return bool(ctypes.CDLL(None).syscall(*arguments) == 0)
@@ -149,8 +143,7 @@ def fastest_first(
     candidates: Sequence[InstructionSet], program: Callable[[InstructionSet], Path]
 ) -> list[InstructionSet]:
     """Returns the candidates whose products are right, fastest first, as their trial programs say.
-    A single one is not tried. Without a result it returns the candidates that need none: those
-    without tiles, in their order."""
+    A single one is not tried. Without a result returns those without tiles, in their order."""
     if len(candidates) == 1:
         return list(candidates)
     times = {
@@ -165,8 +158,7 @@ def fastest_first(
 
 @cache
 def _nanoseconds(program: Path) -> float | None:
-    """Returns what a trial program measured, once in this process, or None if it is not there, a
-    bit differs or it does not run."""
+    """Returns what a trial program measured, or None if it is missing, fails, or a bit differs."""
     try:
         done = subprocess.run(
             [program], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False

@@ -14,7 +14,7 @@ Tensors = Mapping[str, Float32]
 
 
 def unsupported(config: ModelConfig) -> str | None:
-    """Returns None if the CPU backend supports this shape, else one sentence that says why not."""
+    """Returns None if the CPU backend supports this shape, else one sentence with the reason."""
     if config.head_dim not in HEAD_WIDTHS:
         return (
             f"The CPU backend has heads of width {', '.join(map(str, HEAD_WIDTHS))}, not "
@@ -28,8 +28,8 @@ def unsupported(config: ModelConfig) -> str | None:
 def linears(
     config: ModelConfig, tensors: Tensors
 ) -> Iterator[tuple[str, list[Float32], Float32 | None]]:
-    """Yields all matrices: name, the weights (out, in) that are stacked, bias (out) or None.
-    Queries, keys and values are stacked."""
+    """Yields all matrices: name, the weights (out, in) to stack, bias (out) or None. Queries, keys
+    and values are stacked."""
 
     def fused(*names: str) -> tuple[list[Float32], Float32]:
         biases = [tensors[f"{name}.bias"] for name in names]

@@ -1,8 +1,5 @@
-"""Whether a GPU still computes, and Triton's driver, which is compiled with the image.
-
-Triton compiles its driver at its first use and loads it from its cache. The image has no C
-compiler, and files may not be executed where its cache is (/tmp).
-"""
+"""Whether a GPU still computes, and Triton's driver, which is compiled with the image: the image
+has no C compiler, and files may not be executed in Triton's cache (/tmp)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ def link_compiled_driver(cache: Path, compiled: Path = _COMPILED) -> None:
 
 
 def check_device(device: torch.device | str) -> None:
-    """Raises the error of a GPU that is broken: after an illegal address, say, every further call
-    of the process fails. Waits for the present stream only, because another thread may be capturing
-    on the device."""
+    """Raises the error of a broken GPU: after an illegal address, every further call of the process
+    fails. Waits for the present stream only, because another thread may be capturing."""
     torch.cuda.current_stream(device).synchronize()

@@ -1,5 +1,5 @@
 """The decode step of a Transformer in few kernels, which CUDA graphs capture, and these kernels in
-PyTorch for where Triton cannot be used."""
+PyTorch for machines without Triton."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 AddNorm = Callable[[Tensor, Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 Choose = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 _ALIGNED = 64
-"""The projection has a multiple of this number of rows: matrix products of other sizes run without
-tensor cores."""
+"""The projection has a multiple of this number of rows: other products run without tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotKernels:
-    """The kernels of a step beside matrix products; kernels.py documents each. `name` says whose
-    they are."""
+    """The kernels of a step beside matrix products (kernels.py); `name` is "triton" or "torch"."""
 
     name: str
     attend_self: Attend
@@ -36,11 +34,8 @@ class SlotKernels:
 
 
 class FusedStep:
-    """A step of all R slots of `cache`.
-
-    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and
-    attention reads only each row's own positions.
-    """
+    """A step of all R slots of `cache`. Queries, keys and values come from one product, a residual
+    sum and its norm from one kernel, and attention reads only each row's own positions."""
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
         config = transformer.config
@@ -117,8 +112,8 @@ def _joined(attention: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _padded_projection(transformer: Transformer) -> tuple[Tensor, Tensor | None]:
-    """Returns the weight and the bias of the output projection with rows of zeros up to a multiple
-    of _ALIGNED. The model's own weight becomes a view of it."""
+    """Returns weight and bias of the output projection with rows of zeros up to a multiple of
+    _ALIGNED. The model's own weight becomes a view of it."""
     config = transformer.config
     parameter = (
         transformer.embedding.weight if config.tied_embeddings else transformer.projection.weight

@@ -5,11 +5,10 @@
 - Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths.
   With the Triton kernels each row reads only its own positions.
 - Next tokens are selected on the device, for greedy rows in every step, also beside beams: a row's
-  token and score do not depend on what the others need. Several greedy steps run without returning
-  to the host.
+  token and score do not depend on what others need. Several greedy steps run without the host.
 
-A graph is captured at the third use of its number of candidates and replayed from then on. Without
-capture (on a CPU) the same steps run operation by operation.
+A graph is captured at the third use of its number of candidates. Without capture (on a CPU) the
+same steps run operation by operation.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from model.transformer import HeadGates, Transformer
 
 log = logging.getLogger(__name__)
 CAPTURE_AFTER = 3
-"""Uses of a number of candidates before it is captured: a capture costs as much as many steps."""
+"""Uses of a number of candidates before its capture, which costs as much as many steps."""
 _MIN_ENCODED = 2048
 """Smallest number of padded tokens of a batch that is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
@@ -45,15 +44,13 @@ _GRAPHS = threading.Lock()
 """Held by captures, replays and the release of graphs: another model may be loading in another
 thread, and no graph runs while memory that it may use changes hands."""
 _streams: dict[torch.device, torch.cuda.Stream] = {}
-"""The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one
-for each capture may be one that copies or encodes."""
+"""The stream of all captures of a device. PyTorch returns the same 32 streams in turn: a new one
+may be one that copies or encodes."""
 
 
 class GraphedBackend(TorchBackend):
-    """A TorchBackend with steps of fixed shape, replayed from CUDA graphs if `capture`.
-
-    `captured` counts the steps that were replayed.
-    """
+    """A TorchBackend with steps of fixed shape, replayed from CUDA graphs if `capture`. `captured`
+    counts the replayed steps."""
 
     cache: StaticCache
 
@@ -78,9 +75,9 @@ class GraphedBackend(TorchBackend):
         """By the number of candidates of each row."""
         self._uses: Counter[int] = Counter()
         self._uncaptured: set[int] = set()
-        """Those whose capture failed."""
+        """Numbers of candidates whose capture failed."""
         self._pool: Any = None
-        """The memory pool that all graphs share: they never run at the same time."""
+        """The memory pool of all graphs, which never run at the same time."""
         self._inputs = torch.zeros(4, slots, dtype=torch.long, device=self.device)
         self._tokens, self._forced, self.cache.active, self._parents = self._inputs
         self._forbidden: tuple[int, ...] = ()
@@ -95,7 +92,6 @@ class GraphedBackend(TorchBackend):
         masked_heads: Sequence[MaskedHeads] = (),
         restrictions: Sequence[Restriction] = (),
     ) -> None:
-        """Encodes the sources as one batch and writes their cross-attention keys and values."""
         width = max(len(source) for source in sources)
         self._room(width)
         if any(masked_heads) or self.device.type == "cpu":
@@ -116,8 +112,6 @@ class GraphedBackend(TorchBackend):
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
-        """Advances each row by its token. Returns the `candidates` most probable next tokens of
-        each row."""
         self._forbid(())
         return self._queue(slots, tokens, [candidates] * len(slots), forced, 1)()[0]
 
@@ -130,7 +124,6 @@ class GraphedBackend(TorchBackend):
         candidates: Sequence[int] = (),
         forced: Sequence[int] = (),
     ) -> Callable[[], list[StepOutput]]:
-        """Queues steps; see QueueingBackend."""
         self._forbid(tuple(forbidden))
         rows = len(slots)
         return self._queue(slots, tokens, candidates or [1] * rows, forced or [-1] * rows, steps)
@@ -140,7 +133,7 @@ class GraphedBackend(TorchBackend):
         return {"kernels": self._fused.kernels.name}
 
     def close(self) -> None:
-        """Ends the graphs; Python frees the other memory."""
+        """Ends the graphs."""
         self._release()
 
     # -- parts
@@ -214,10 +207,9 @@ class GraphedBackend(TorchBackend):
         return result.clone()  # the next replay overwrites it
 
     def _compute(self, candidates: int, gates: HeadGates | None) -> Tensor:
-        """Computes one step. No shape depends on the data, and nothing is copied to the host.
-        Returns (R, 3 + 2 C) in float64, which holds ids and scores exactly: the chosen token, its
-        log-probability, that of the forced token, and the ids and log-probabilities of C
-        candidates, or nothing more (R, 3) where C is 1."""
+        """Computes one step, in shapes that do not depend on the data. Returns (R, 3 + 2 C) in
+        float64, which holds ids and scores exactly: the chosen token, its log-probability, that of
+        the forced token, and the ids and log-probabilities of C candidates; (R, 3) if C is 1."""
         if candidates > 1:
             self.cache.follow(self._parents)
         logits = self._fused.logits(self._tokens, gates)  # (R, V)
@@ -228,7 +220,6 @@ class GraphedBackend(TorchBackend):
         return torch.cat([chosen, ids.double(), best.double()], dim=1)
 
     def _forbid(self, tokens: tuple[int, ...]) -> None:
-        """Sets the tokens that greedy steps do not choose from now on."""
         if tokens != self._forbidden:
             self._forbidden = tokens
             self._barred.zero_()
@@ -237,8 +228,8 @@ class GraphedBackend(TorchBackend):
             )
 
     def _try_to_capture(self, candidates: int) -> None:
-        """Captures a step. One whose capture fails is computed operation by operation from then on.
-        Raises the error of a device that is broken."""
+        """Captures a step, which is computed operation by operation from then on if that fails.
+        Raises the error of a broken device."""
         inputs = self._inputs.clone()  # a capture also chooses tokens
         try:
             with _GRAPHS:
@@ -301,8 +292,8 @@ class GraphedBackend(TorchBackend):
             torch.where(self._tokens < 0, chosen, self._tokens, out=self._tokens)
 
     def _room(self, positions: int) -> None:
-        """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees
-        memory: they hold addresses."""
+        """Makes room for `positions`. Before the cache moves, all graphs are discarded, because
+        they hold addresses."""
         if positions > self.cache.room:
             self._release()
             self.cache.ensure(positions)

@@ -1,9 +1,8 @@
 """Triton kernels of a decode step: attention of one query per slot, residual sum with LayerNorm,
-selection of tokens.
+selection of tokens. Imported only on machines with a GPU.
 
-Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few
-microseconds each) would take most of a step. All compute in float32 and round once, to the type of
-the tensors.
+Each replaces several PyTorch kernels, whose launches would take most of a step. All compute in
+float32 and round once, to the type of the tensors.
 """
 
 from __future__ import annotations
@@ -134,11 +133,9 @@ def _choose(  # type: ignore[no-untyped-def]
 def attend_self(
     qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor
 ) -> Tensor:
-    """Self-attention of one step: qkv (R, 3 H D), keys and values (R, H, T, D) -> (R, H D).
-
-    Appends the key and value of this step to the `lengths[r]` positions of each row r, which are
-    stored in the rows places[r] (T,) of keys and values.
-    """
+    """Self-attention of one step: qkv (R, 3 H D), keys and values (R, H, T, D) -> (R, H D). Appends
+    this step's key and value to the `lengths[r]` positions of each row r, which are stored in the
+    rows places[r] (T,) of keys and values."""
     rows, heads, _, width = keys.shape
     query, key, value = (
         qkv[:, : heads * width],
@@ -153,8 +150,7 @@ def attend_self(
 def attend(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H
     D), keys and values (R, H, T, D) -> (R, H D). They are stored in the rows places[r] (T,), or
-    (1,) for all positions. Reads no position beyond a row's length. The softmax is computed in one
-    pass with a running maximum (Milakov and Gimelshein 2018)."""
+    (1,) for all positions. One pass with a running maximum (Milakov and Gimelshein 2018)."""
     rows, heads, _, width = keys.shape
     return _launch(
         query, query, query, keys, values, lengths, places, (rows, heads, width), writes=False
@@ -183,8 +179,8 @@ def add_norm(
 
 def choose(logits: Tensor, forced: Tensor, barred: Tensor, tokens: Tensor) -> Tensor:
     """Returns the most probable token of each row of logits (R, V), its log-probability, and that
-    of the token `forced` (R,): (R, 3). Writes the tokens to `tokens` (R,) too. Reads the logits
-    once. `barred` (V,) is 0, or -inf for tokens that are not chosen."""
+    of the token `forced` (R,): (R, 3). Also writes the tokens to `tokens` (R,). `barred` (V,) is 0,
+    or -inf for tokens that are not chosen."""
     rows, vocabulary = logits.shape
     chosen = torch.empty(rows, 3, dtype=torch.float64, device=logits.device)
     block = min(_VOCABULARY_BLOCK, triton.next_power_of_2(vocabulary))

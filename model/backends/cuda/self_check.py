@@ -1,5 +1,5 @@
-"""Self-check of the CUDA backend: replayed steps must agree with plain PyTorch before the backend
-serves requests."""
+"""Self-check of the CUDA backend: replayed steps must agree with plain PyTorch before it serves
+requests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from model.search.backend_interface import StepOutput
 from model.transformer import Transformer
 
 _FACTOR, _FLOOR = 3.0, 1e-3
-"""Log-probabilities may be this many times as far from those in float32 as plain steps in the same
-precision are, and _FLOOR for the order of sums."""
+"""Log-probabilities may be _FACTOR times as far from those in float32 as plain steps in the same
+precision are, plus _FLOOR for the order of sums."""
 _CANDIDATES = (1, 8)
 """Of greedy and of beam search."""
 _PART = 1 << 26
@@ -29,12 +29,9 @@ _PART = 1 << 26
 
 @torch.inference_mode()
 def disagreement(backend: GraphedBackend) -> str | None:
-    """Decodes a few tokens with `backend`, with plain steps and with plain steps in float32, and
-    compares the log-probabilities.
-
-    Returns None if those of the backend are as exact as the plain ones, else a sentence that says
-    how they differ.
-    """
+    """Decodes a few tokens with `backend`, with plain steps and with plain steps in float32.
+    Returns None if the backend's log-probabilities are as exact as the plain ones, else a sentence
+    about the difference."""
     slots = [0, 1, 2][: backend.slots]
     transformer, config = backend.transformer, backend.transformer.config
     compared = [backend, TorchBackend(transformer, len(slots))]
@@ -64,9 +61,8 @@ def disagreement(backend: GraphedBackend) -> str | None:
 
 
 class _Float32Backend(TorchBackend):
-    """Plain steps in float32 of a model whose weights are in another type: these are converted
-    where they are used, some rows at a time, because a copy of a large model has no room beside
-    it."""
+    """Plain steps in float32 of a model with weights in another type, converted some rows at a time
+    when they are used: a copy of a large model does not fit beside it."""
 
     def __init__(self, transformer: Transformer, slots: int) -> None:
         super().__init__(transformer, slots)
@@ -82,7 +78,7 @@ class _Float32Backend(TorchBackend):
 
 
 class _InFloat32(TorchFunctionMode):
-    """Computes what reads weights in float32; the numbers between are in float32 then, too."""
+    """Converts weights, and what is computed from them, to float32."""
 
     def __torch_function__(
         self,

@@ -15,15 +15,15 @@ FIRST_ROOM = 128
 class StaticCache(KVCache):
     """A KVCache with fixed storage and with lengths on the device.
 
-    `room` is how many positions it has at first. A step (FusedStep) has all slots. Inactive ones
-    write to their next position, which is overwritten before it is read; their lengths and
-    recurrent states do not change.
+    `room` is its first number of positions. A step (FusedStep) has all slots. Inactive ones write
+    to their next position, which is overwritten before it is read; their lengths and recurrent
+    states do not change.
 
     A beam search copies no keys and values: `places` (slots, room) has the slot that stores each
     position of a row, `origins` (slots,) the slot of its source. A row writes to its own slot, at a
-    position that no row of its beam has yet, so what the others read stays. Its moves wait for the
-    next step with candidates, which makes them on the device (`follow`): a dozen operations from
-    the host took as long as the step.
+    position that no row of its beam has yet. Its moves wait for the next step with candidates,
+    which makes them on the device (`follow`), because operations from the host would take as long
+    as the step.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class StaticCache(KVCache):
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
 
     def ensure(self, positions: int) -> None:
-        """Makes room for `positions`. Where the storage moves, earlier graphs are invalid. Where
-        memory is short, an error leaves the cache as it was."""
+        """Makes room for `positions`. If the storage moves, earlier graphs are invalid; if memory
+        is short, an error leaves the cache as it was."""
         if positions <= self.room:
             return
         room = min(self._longest, max(positions, 2 * self.room))
@@ -72,8 +72,8 @@ class StaticCache(KVCache):
         self.room = room
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows
-        beyond `slots` (padding)."""
+        """Writes the cross-attention keys and values (B, H, S, D) of new sources; ignores padding
+        rows."""
         if layer == 0:
             self._newcomers = to_device(torch.tensor(slots), self._device)
         self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]
@@ -92,8 +92,8 @@ class StaticCache(KVCache):
         self.states[layer] = torch.where(active, state.to(self._dtype), self.states[layer])
 
     def close_step(self) -> None:
-        """Adds one to the device lengths of the active slots. The backend updates the host
-        lengths."""
+        """Adds one to the device lengths of the active slots. The backend updates those of the
+        host."""
         self.live += self.active
 
     def free(self, slots: list[int]) -> None:
@@ -101,13 +101,13 @@ class StaticCache(KVCache):
         self._mirror(slots)
 
     def take_parents(self) -> Slots:
-        """Returns the row that each row continues from in the next step (slots,). They no longer
-        wait."""
+        """Returns the row that each row continues from in the next step (slots,), and forgets the
+        moves."""
         parents, self._parents = self._parents, np.arange(len(self._parents))
         return parents
 
     def follow(self, parents: Tensor) -> None:
-        """Makes the moves of `parents` (slots,) on the device, and sets them to none."""
+        """Makes the moves of `parents` (slots,) on the device, and resets them."""
         written = self._time < self.live[parents][:, None]
         torch.where(written, self.places[parents], self._every[:, None], out=self.places)
         if self._recurrent:
@@ -117,8 +117,7 @@ class StaticCache(KVCache):
 
     @torch.inference_mode()
     def settle(self, slots: list[int] | Slots) -> None:
-        """Makes the moves that wait, if one of them is into `slots`, or from them into another
-        row."""
+        """Makes the waiting moves if one of them is into `slots`, or from them into another row."""
         moved = self._parents != np.arange(len(self._parents))
         among = np.zeros_like(moved)
         among[slots] = True
@@ -130,8 +129,8 @@ class StaticCache(KVCache):
 
     @torch.inference_mode()
     def _mirror(self, slots: list[int]) -> None:
-        """Copies the lengths of `slots` to the device, without waiting for the copy. They read what
-        they stored."""
+        """Copies the lengths of `slots` to the device, without waiting; they read what they
+        stored."""
         if not slots:
             return
         self.settle(slots)

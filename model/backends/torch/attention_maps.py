@@ -1,5 +1,5 @@
-"""Attention maps of a given source and target: the softmax of the queries and keys of one
-teacher-forced pass."""
+"""Attention maps of a source and target: the softmax of the queries and keys of one teacher-forced
+pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Passed = dict[nn.Module, tuple[Tensor, Tensor]]
 
 @contextmanager
 def recorded(modules: Iterable[nn.Module]) -> Iterator[Passed]:
-    """Yields a dictionary that collects what these modules read and return while the block runs."""
+    """Yields a dictionary of what these modules read and return while the block runs."""
     passed: Passed = {}
 
     def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -64,9 +64,8 @@ def attention_maps(
     start and end of sentence. `vectors_of` adds the queries, keys and values of one head,
     `followed` the tensors of a layer.
 
-    A causal decoder computes in parallel exactly the weights that it had when it decoded token by
-    token (section 3.2.3), so these are the weights that produced the target. Raises ValueError for
-    lengths the model cannot read, ids outside its vocabulary and heads it does not have.
+    A causal decoder computes in parallel exactly the weights that it had token by token (section
+    3.2.3). Raises ValueError for lengths, ids and heads that the model does not have.
     """
     config = transformer.config
     check_pair(config, source, target)
@@ -162,7 +161,6 @@ def _tensors(
 
 
 def _embedding(transformer: Transformer, tokens: Tensor, encodes: bool) -> Tensor:
-    """Returns the scaled embeddings of the tokens (1, S)."""
     config = transformer.config
     table = (
         transformer.source_embedding
@@ -176,8 +174,8 @@ def _embedding(transformer: Transformer, tokens: Tensor, encodes: bool) -> Tenso
 
 
 class _Part(NamedTuple):
-    """A sublayer: its name, what its tensor within is (None for none), the module that returns its
-    output, its residual."""
+    """A sublayer: its name, its inner tensor (None for none), the module that returns its output,
+    its residual."""
 
     name: str
     inner: Callable[[Passed], Tensor] | None
@@ -186,8 +184,6 @@ class _Part(NamedTuple):
 
 
 def _sublayers(layer: EncoderLayer | DecoderLayer) -> list[_Part]:
-    """Returns the sublayers of a layer in their order."""
-
     def attention(name: str, output: nn.Module, residual: Sublayer) -> _Part:
         return _Part(name, lambda passed: passed[output][0], output, residual)
 

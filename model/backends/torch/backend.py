@@ -20,8 +20,8 @@ from model.transformer import HeadGates, Transformer
 
 
 class TorchBackend(ForcedPasses):
-    """Runs a Transformer in evaluation mode on any device, without gradients. It has no shortlists,
-    which save no time here."""
+    """Runs a Transformer in evaluation mode on any device, without gradients and without
+    shortlists, which save no time here."""
 
     def __init__(self, transformer: Transformer, slots: int) -> None:
         parameter = next(transformer.parameters())
@@ -38,7 +38,6 @@ class TorchBackend(ForcedPasses):
         masked_heads: Sequence[MaskedHeads] = (),
         restrictions: Sequence[Restriction] = (),
     ) -> None:
-        """Encodes the sources as one batch and writes their cross-attention keys and values."""
         ids, mask = pad_ids(sources, self.transformer.config.pad_id, self.device)
         for slot, masked in zip(slots, masked_heads or [()] * len(slots), strict=True):
             self._set_mask(slot, masked)
@@ -51,15 +50,12 @@ class TorchBackend(ForcedPasses):
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
-        """Advances each row by its token; returns the `candidates` likeliest next tokens of
-        each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
         return choose(logits, candidates, forced)
 
     @torch.inference_mode()
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Row targets[i] continues from row origins[i]."""
         self.cache.reorder(list(targets), list(origins))
         if self._masked:
             masked = [self._masked.get(origin, ()) for origin in origins]
@@ -79,12 +75,11 @@ class TorchBackend(ForcedPasses):
     shortlist = ""
 
     def has_shortlist(self, digest: str) -> bool:
-        """True: it ignores them."""
         return True
 
     @property
     def details(self) -> Mapping[str, str]:
-        """Whose kernels compute on a GPU; device and dtype are reported by the caller."""
+        """Device and dtype are reported by the caller."""
         return {"kernels": "torch"} if self.device.type == "cuda" else {}
 
     @property
@@ -102,8 +97,6 @@ class TorchBackend(ForcedPasses):
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns the attention weights of a pair, in one pass
-        (model/backends/torch/attention_maps.py)."""
         yield from ()
         return attention_maps(
             self.transformer, source, target, masked_heads, vectors_of, choice.followed
@@ -112,14 +105,11 @@ class TorchBackend(ForcedPasses):
     def soft_maps(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice
     ) -> list[AttentionMaps]:
-        """Returns the maps of several pairs, one after the other."""
         return [attention_maps(self.transformer, source, target) for source, target in pairs]
 
     def read_words(
         self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]
     ) -> list[WordReading]:
-        """Returns the states of sentences and their words' first tokens
-        (model/backends/torch/backend.py)."""
         return [
             read_words(self.transformer, *arguments)
             for arguments in zip(sentences, wanted, strict=True)
@@ -132,7 +122,6 @@ class TorchBackend(ForcedPasses):
         sentences: Sequence[WordedSentence],
         wanted: Sequence[Sequence[int]],
     ) -> tuple[list[AttentionMaps], list[WordReading]]:
-        """Returns what `soft_maps` and `read_words` do."""
         return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
 
     def close(self) -> None:
@@ -170,9 +159,7 @@ def read_words(
     transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]
 ) -> WordReading:
     """Returns the states after the last encoder layer, and for each word the log-probabilities of
-    the `wanted` tokens.
-
-    These are predicted in the decoder's first step, where cross-attention sees only the pieces of
+    the `wanted` tokens in the decoder's first step, where cross-attention sees only the pieces of
     that word. Raises ValueError for what the model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
