@@ -4,9 +4,8 @@ side a model wrote.
 python -m training.back_translation weights/NAME mono/de.wikipedia.txt.xz
 DATA/bt-wikipedia.en-de.tsv
 
-The name of the output gives the other language of the pairs and, up to the first point, their
-source. The recipe lists this source in `[data] files`, `[data.weights]` and
-`[data.back_translated]`.
+The output's name states the other language and, up to the first point, the source of the pairs,
+which the recipe lists in `[data] files`, `[data.weights]` and `[data.back_translated]`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from model.tokenizer import Tokenizer
 from training.data.corpus import language_of
 
 _CHUNK = 2_000
-"""Sentences that are translated, and filtered, together."""
+"""Sentences that are translated and filtered together."""
 _SLOTS = 64
 _LONGEST_RATIO = 2.0
 """Pairs whose sides differ more in their number of tokens are dropped."""
@@ -40,9 +39,8 @@ _LONGEST_RATIO = 2.0
 class BackTranslator:
     """Translates text and keeps the pairs that `folder`'s model finds likely in both directions.
 
-    A pair's score is the mean log-probability per token of the translation, plus that of the given
-    text forced from the translation. The share `keep` of every chunk is kept: the pairs with the
-    best scores.
+    A pair's score is the mean log-probability per token of the translation, plus that of the text
+    forced from the translation. The best share `keep` of every chunk is kept.
     """
 
     def __init__(self, folder: ModelFolder, *, threads: int, keep: float, max_tokens: int) -> None:
@@ -53,8 +51,8 @@ class BackTranslator:
         )
 
     def pairs(self, texts: Sequence[str], language: str, into: str) -> list[tuple[str, str]]:
-        """Returns (text of `language`, its translation `into` the other language) for the texts
-        that are kept."""
+        """Returns (text of `language`, its translation `into` the other language) of the kept
+        texts."""
         sources = [self._tokenizer.encode(text, into).ids for text in texts]
         fitting = [i for i, ids in enumerate(sources) if len(ids) <= self._max_tokens]
         hypotheses = self._decode(
@@ -98,8 +96,7 @@ class BackTranslator:
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """Yields the lines of a text file, which may be compressed (.xz), without tabs and surrounding
-    spaces."""
+    """Yields the lines of a text file (also .xz), without tabs and surrounding spaces."""
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:
@@ -108,8 +105,7 @@ def read_sentences(path: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line. Returns the exit status: 0, or 2 for a model or a file that cannot be
-    used."""
+    """Runs the command line. Returns 0, or 2 for a model or a file that cannot be used."""
     options = _parser().parse_args(arguments)
     try:
         _run(options)

@@ -31,12 +31,11 @@ _WAIT = timedelta(hours=12)
 """How long ranks wait for each other: rank 0 prepares the data and validates alone."""
 _BRANCH_FILE = "branch.json"
 _CHECKPOINTS, _KEPT = 10, 3
-"""Number of checkpoints written during the cool-down, and number of checkpoints kept for
-averaging."""
+"""Checkpoints written during the cool-down, and those kept for averaging."""
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
-    """Writes vocabulary, training shard and development shard to `folder`. Keeps files that
+    """Writes vocabulary, training shard and development shard to `folder`, except files that
     exist."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
@@ -68,12 +67,12 @@ def train(
     processes: int = 0,
 ) -> None:
     """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is
-    used up. In a `cooldown` the rate falls to zero in so many minutes. `processes` make the batches
-    of a rank.
+    used up. In a `cooldown` the rate falls to zero in that number of minutes. `processes` make a
+    rank's batches.
 
     Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current
-    step with a checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError
-    if recipe, data and folder do not fit together.
+    step with a checkpoint, in the main thread. Raises RecipeError, OSError or ValueError if recipe,
+    data and folder do not fit together.
     """
     rank, count = rank_and_world_size()
     # chosen before NCCL starts, which otherwise takes the first GPU in every rank
@@ -100,8 +99,8 @@ def train(
 
 def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
     """Returns the recipe of the cool-down in `folder`, a copy of a training's folder, so that the
-    training itself (the trunk) can go on: the rate falls to zero in `minutes` from the checkpoint
-    that the folder had at the first call. Raises RecipeError if it has none."""
+    training itself can continue: the rate falls to zero in `minutes` from the checkpoint of the
+    first call. Raises RecipeError without a checkpoint."""
     if not checkpoints(folder):
         raise RecipeError(
             f"{folder} has no checkpoint to cool down; copy the folder of a training there."
@@ -125,10 +124,8 @@ def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
 
 def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
     """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line
-    about it.
-
-    Raises RecipeError if the model has another vocabulary than the training in `folder`.
-    """
+    about it. Raises RecipeError if the model has another vocabulary than the training in
+    `folder`."""
     tokenizer = weights / "tokenizer.model"
     if (
         not tokenizer.is_file()
@@ -142,9 +139,8 @@ def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
 
 
 def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
-    """Returns the trainer of `recipe` on the shard in `folder`; `processes` make its batches, 0 for
-    a thread of this one. Raises RecipeError, OSError or ValueError if recipe and folder do not fit
-    together."""
+    """Returns the trainer of `recipe` on the shard in `folder`. `processes` make its batches, 0 for
+    a thread. Raises RecipeError, OSError or ValueError if recipe and folder do not fit together."""
     rank, ranks = rank_and_world_size()
     torch.manual_seed(recipe.train.seed)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))

@@ -39,7 +39,7 @@ def package(
 ) -> None:
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and
     rounded, config, tokenizer, recipe and a summary of the training. With `mixture`, (model folder,
-    share between 0 and 1), the weights of a finished model have this share of the packaged ones.
+    share between 0 and 1), a finished model's weights have this share of the packaged ones.
 
     Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or
     FolderError if the mixture cannot be made.
@@ -82,11 +82,8 @@ def package(
 
 
 def average(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Returns the mean of the weights of several checkpoints in float32 (the paper, section 6.1,
-    averages the last 5).
-
-    Raises RecipeError if `files` is empty.
-    """
+    """Returns the mean of several checkpoints' weights in float32 (the paper, section 6.1). Raises
+    RecipeError if `files` is empty."""
     if not files:
         raise RecipeError("There is no checkpoint to average.")
     total: dict[str, Tensor] = {}
@@ -97,12 +94,8 @@ def average(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Returns (1 - share) * weights + share * other, for every tensor.
-
-    A mean of two models trained from one start is often better than each of them (Wortsman et al.
-    2022, model soups). Raises RecipeError for a share outside 0 to 1 and for models of another
-    shape.
-    """
+    """Returns (1 - share) * weights + share * other: often better than both (Wortsman et al. 2022,
+    model soups). Raises RecipeError for a share outside 0 to 1 and for models of another shape."""
     if not 0.0 < share < 1.0:
         raise RecipeError(f"The share of a mixture must be between 0 and 1, not {share:g}.")
     if {name: tensor.shape for name, tensor in weights.items()} != {
@@ -115,8 +108,8 @@ def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> d
 
 
 def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the weights with every number of a matrix rounded to MANTISSA_BITS bits, so that a
-    compressed copy of the file is smaller by a third. The error is about that of int8."""
+    """Rounds every number of a matrix to MANTISSA_BITS bits, so that a compressed file is smaller
+    by a third. The error is about that of int8."""
     scale = 2.0 ** (MANTISSA_BITS + 1)
 
     def one(tensor: Tensor) -> Tensor:
@@ -139,7 +132,6 @@ def _formality(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
-    """Returns steps, tokens, time and development losses of the training, for the model card."""
     shard = Shard.load(folder, "pairs")
     counts = torch.bincount(
         torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)

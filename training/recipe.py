@@ -11,12 +11,11 @@ from model.config import PRESETS, ConfigError, ModelConfig
 from model.model_folder import Generation, check_segment_length
 
 FROM_VOCABULARY = {"vocab_size", "pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"}
-"""Fields of ModelConfig that the vocabulary sets, so no recipe."""
+"""Fields of ModelConfig that the vocabulary sets."""
 
 
 class RecipeError(ValueError):
-    """The recipe or its folder cannot be used. The message names the key, file or folder at
-    fault."""
+    """The recipe or its folder cannot be used. The message names the key, file or folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class DataRecipe:
       en-XX[.more].
     - `development`: files for validation, which may have lines `english TAB other`.
     - `weights`: how often a pair of a source is used per epoch; `default_weight` for other sources.
-    - `temperature`: above 1, small directions are repeated more often; see `sampling`.
+    - `temperature`: above 1, small directions are repeated more often; see `sampling_rates`.
     - `max_tokens`: longer pairs are left out, and those of very unequal lengths.
     - `augment`: the share of pairs for each kind of augmentation; see `augment`.
     - `formality`: sources whose pairs always get the symbol of their form of address if it is
@@ -53,11 +52,8 @@ class DataRecipe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyRecipe:
     """Section [vocabulary]: a joint SentencePiece vocabulary with byte fallback and
-    `model.symbols`.
-
-    `size` is the number of pieces, `sentences` the largest number of sentences it is trained on.
-    With `start`, a model folder, its vocabulary is used instead.
-    """
+    `model.symbols`. `size` is the number of pieces, `sentences` the largest number of sentences it
+    is trained on. With `start`, a model folder, its vocabulary is used instead."""
 
     start: str | None = None
     size: int = 8000
@@ -117,7 +113,7 @@ class TrainRecipe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`.
-    `segment_length` and `generation` are those of the packaged model folder (`ModelFolder`)."""
+    `segment_length` and `generation` are those of the packaged model folder."""
 
     name: str
     languages: tuple[str, ...]
@@ -132,7 +128,7 @@ class Recipe:
 
     @property
     def directions(self) -> list[tuple[str, str]]:
-        """Returns all directions between English and each other language."""
+        """All directions between English and each other language."""
         others = [language for language in self.languages if language != "en"]
         return [pair for other in others for pair in (("en", other), (other, "en"))]
 
@@ -151,11 +147,7 @@ class Recipe:
 
 def load_recipe(path: Path, data: Path | None = None) -> Recipe:
     """Reads and checks a recipe. Its file names are relative to `data`, by default the current
-    folder.
-
-    Raises RecipeError or another ValueError, which names the wrong key, and OSError if the file
-    cannot be read.
-    """
+    folder. Raises RecipeError or another ValueError, which names the wrong key, and OSError."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -182,7 +174,6 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
 
 
 def _check_shape(recipe: Recipe) -> None:
-    """Raises ValueError for a wrong preset, section [model] or `segment_length`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
     _check_keys(
@@ -199,8 +190,7 @@ def _check_shape(recipe: Recipe) -> None:
 
 
 def _check_directions(recipe: Recipe) -> None:
-    """Raises RecipeError for a direction that the languages do not have, and for a source that has
-    two."""
+    """Raises RecipeError for an unknown direction, and for a source that has two."""
     directions = ["-".join(pair) for pair in recipe.directions]
     data = recipe.data
     for key, sources in (("one_way", data.one_way), ("back_translated", data.back_translated)):

@@ -1,9 +1,8 @@
 """The lexical shortlist of a trained model, from its training pairs: the pieces that a source piece
 is translated to.
 
-Each direction has its own lexicon, learned on pairs as the training sees them: drawn by
-the recipe's weights and augmented. The lists depend on the vocabulary and the pairs, not on the
-weights.
+Each direction has its own lexicon, learned on pairs as the training sees them: drawn by the
+recipe's weights and augmented. The lists do not depend on the model's weights.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ Lexicon = tuple[Ids, Ids, NDArray[np.float64]]
 """Sources, targets and probabilities: token sources[i] becomes token targets[i]. Sorted by source,
 then target."""
 _LONGEST = 60
-"""Pairs with more tokens on a side are left out: their tokens have many possible origins."""
+"""Longer pairs are left out: their tokens have many possible origins."""
 _BATCH_TOKENS = 25_200
 _PAIRS = 150_000
-"""Pairs of each direction that are read."""
+"""Most pairs of each direction that are read."""
 _FREQUENT = 600
 """Frequent pieces of a target language, which every source may be translated with."""
 _BEST, _LEAST = 20, 0.001
@@ -44,12 +43,11 @@ _SPACE = "\u2581"
 def learn_lexicon(
     pairs: Sequence[tuple[Ids, Ids]], vocabulary: int, least: float = 0.0, iterations: int = 5
 ) -> Lexicon:
-    """Returns the lexicon of `pairs` (source, target), IBM model 1 (Brown et al. 1993): by expectation maximisation from equal
-    probabilities, without the entries below the probability `least`.
+    """Returns the lexicon of `pairs` (source, target) without entries below the probability
+    `least`: IBM model 1 (Brown et al. 1993), by expectation maximisation from equal probabilities.
 
-    A token that occurs in all sources, such as the language tag, takes the part of Brown's empty
-    word. The memory is some 30 bytes for each combination of a source and a target token of the
-    same pair.
+    A token that occurs in all sources, such as the language tag, is Brown's empty word. The memory
+    is some 30 bytes for each combination of a source and a target token of a pair.
     """
     source_lengths, target_lengths = (
         np.array([len(pair[side]) for pair in pairs]) for side in (0, 1)
@@ -75,11 +73,8 @@ def learn_lexicon(
 
 def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:
     """Returns the shortlist of the models that are trained in `folder`, with a table for each
-    target language. Each target language has common targets: its frequent pieces and its digits,
-    signs and bytes.
-
-    Raises RecipeError where the training shard lacks pairs of a direction.
-    """
+    target language. Its common targets are frequent pieces, and digits, signs and bytes. Raises
+    RecipeError if the training shard lacks pairs of a direction."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     ids = special_ids(processor, recipe.languages)
     vocabulary = processor.get_piece_size()
@@ -108,8 +103,8 @@ def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:
 
 
 def _read(batches: Batches, ids: SpecialIds, ways: set[int]) -> dict[int, list[tuple[Ids, Ids]]]:
-    """Returns up to _PAIRS pairs by their language tag, one of `ways`. Only the sources have the
-    tag and the end."""
+    """Returns up to _PAIRS pairs by their language tag, one of `ways`. Only sources have tag and
+    end."""
     by_tag: dict[int, list[tuple[Ids, Ids]]] = {tag: [] for tag in sorted(ways)}
     for epoch, _, batch in batches.stream():
         if epoch > 0:  # the shard has no more pairs
@@ -167,7 +162,7 @@ def extended(shortlist: Shortlist, pairs: Sequence[tuple[Ids, Ids]]) -> Shortlis
 
 
 def _table(tag: int, lexicons: Sequence[Lexicon], common: Ids, vocabulary: int) -> Ids:
-    """Returns the entries of a table in order, as source * V + target: the common targets for the
+    """Returns the sorted entries of a table, as source * V + target: the common targets for the
     tag, and for every other token its _BEST further ones of each lexicon."""
     entries = [tag * vocabulary + common]
     for sources, targets, probabilities in lexicons:

@@ -26,18 +26,18 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 _CHOOSING = 300
 """Sentences that choose the share."""
 _JUDGED, _LEAST_TRAINING, _MARGIN = 0.1, 0.3, 1.2
-"""Parts of the minutes: at most for one judgement, and at least for the training; and the reserve
-for later judgements."""
+"""Parts of the minutes: at most _JUDGED for one judgement, at least _LEAST_TRAINING for the
+training; and the reserve for later judgements."""
 
 Translate = Callable[[Path, Sequence[str], float], list[str]]
-"""Translates texts with a model folder as a server does: in their order, those for which the
-seconds suffice."""
+"""Translates texts with a model folder as a server does: in order, those for which the seconds
+suffice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """A task: the `base` model and its new `name`, the pairs to train on and the sentences that
-    judge. `work` is a folder for checkpoints and candidates; `say` gets lines for the user."""
+    judge. `work` is a folder for checkpoints and candidates; `say` receives lines for the user."""
 
     base: ModelFolder
     name: str
@@ -68,7 +68,7 @@ class Adapted:
 
 
 def adapt(task: Adaptation) -> Adapted | None:
-    """Adapts a model within the minutes. Returns None where the training was interrupted; the same
+    """Adapts a model within the minutes. Returns None if the training was interrupted; the same
     task resumes it."""
     examples = encode(task.training, task.base, task.direction)
     sentences = _in_order(task.sentences)
@@ -139,8 +139,8 @@ def _best_mixture(
 
 
 def _in_order(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Returns the sentences in a random order whose beginnings have kept and general ones in equal
-    shares."""
+    """Returns the sentences in a random order that has kept and general ones in equal shares
+    everywhere."""
     shuffled = random.Random(1).sample(sentences, len(sentences))
     groups = [
         [sentence for sentence in shuffled if sentence.general == general]

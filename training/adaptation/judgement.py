@@ -20,15 +20,14 @@ from model.pairs import KEPT_SHARE, MOST_KEPT
 from training.data.corpus import read_pairs
 
 LIKELY_PAIRS = 5_000
-"""Pairs that sufficed for each model that was measured (docs/adapt.md)."""
+"""Pairs that sufficed for each measured model (docs/adapt.md)."""
 MOST_LOST = 1.0
 """chrF that the general set may lose."""
 _RESAMPLES = 1000
 _WRITTEN, _GENERAL = Path(training.__file__).parent / "recipes" / "written", 200
 
 Rows = NDArray[np.float64]
-"""What a score is computed from, a row for each sentence: the score of several sentences is that of
-the sum of their rows."""
+"""What a score is computed from, a row for each sentence: rows of several sentences are added."""
 
 
 class Sentence(NamedTuple):
@@ -56,8 +55,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Scores on those of the `kept` pairs that were translated, and on the general set; None where
-    there are no terms, or is no general set."""
+    """Scores on those of the `kept` pairs that were translated, and on the general set; None
+    without terms or general set."""
 
     bleu: Score
     chrf: Score
@@ -76,7 +75,7 @@ class Judgement:
         return 0.0 if self.general is None else self.general.before - self.general.after
 
     def reasons(self) -> list[str]:
-        """Returns why the model after is not to be written, and what would be enough, as
+        """Returns why the adapted model is not to be written, and what would be enough, as
         sentences."""
         better = (
             []
@@ -92,8 +91,7 @@ class Judgement:
 
     def _enough(self) -> str:
         """Returns how many pairs would show that the gain is not chance: the interval shrinks with
-        the square root of their number. There may be as many, if the minutes sufficed for a part of
-        them."""
+        the square root of their number."""
         half, judged = self.gained - self.chrf.low, math.inf
         if self.gained > 0:
             judged = self.chrf.count * (half / self.gained) ** 2 + 1
@@ -128,7 +126,7 @@ class Judgement:
 
 
 def general_sentences(source: str, target: str) -> list[Sentence]:
-    """Returns some 200 sentences of this package, the same every time; none for languages without
+    """Returns some 200 sentences of this package, always the same; none for languages without
     such."""
     file = _WRITTEN / f"written.en-{target if source == 'en' else source}.tsv"
     pairs = list(read_pairs(file)) if "en" in (source, target) and file.is_file() else []
@@ -193,8 +191,8 @@ def _compared(before: Rows, after: Rows, score: Callable[[Rows], float]) -> Scor
 def _exact_terms(
     rows: Sequence[tuple[str, str]], direction: tuple[str, str], terms: Mapping[str, str]
 ) -> Rows:
-    """Returns for each source and translation how many terms the translation has, and how many the
-    source has."""
+    """Returns for each source and translation how many terms the translation and the source
+    have."""
     counts = []
     for source, translation in rows:
         targets = [target for term, target in terms.items() if _has(source, term, direction[0])]
@@ -205,7 +203,7 @@ def _exact_terms(
 
 
 def _has(text: str, term: str, language: str) -> bool:
-    """Returns whether a text has a term as whole words, in any case of letters."""
+    """Returns whether a text has a term as whole words, ignoring case."""
     text, term = text.casefold(), term.casefold()
     return term in text and (
         language.split("-")[0] in SPACELESS

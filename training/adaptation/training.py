@@ -30,20 +30,19 @@ from training.loop.trainer import Trainer
 from training.recipe import TrainRecipe
 
 _EPOCHS = 10
-"""At most so often every pair is trained on: more makes a small memory known by heart."""
+"""Most epochs: with more, the model learns a small memory by heart."""
 _RATE = 5e-3
 """Adam's peak rate times the square root of d_model."""
 _BATCH_TOKENS, _MOST_LOGITS = 2048, 1 << 28
-"""Target tokens of a batch; and the most logits, which are the largest tensor where the vocabulary
-is large."""
+"""Target tokens of a batch; and the most logits, the largest tensor if the vocabulary is large."""
 
 
 def train(
     folder: ModelFolder, examples: Sequence[Example], work: Path, minutes: float
 ) -> Transformer | None:
-    """Returns the model of `folder` after at most `minutes` of training. `work` gets checkpoints,
-    from which the same call goes on. Ctrl-C and SIGTERM end the training with a checkpoint; then
-    the result is None."""
+    """Returns the model of `folder` after at most `minutes` of training. `work` receives
+    checkpoints, from which the same call resumes. Ctrl-C and SIGTERM end the training with a
+    checkpoint and return None."""
     keep_freed_memory()
     torch.manual_seed(1)
     model = load_model(folder).train()
@@ -127,7 +126,7 @@ _MASKED_SHARE = 0.5
 """Share of the pairs whose common spans are masked, as a server masks what is not translated."""
 
 Example = tuple[tuple[int, ...], tuple[int, ...]]
-"""What the model reads and writes: the source with tags and end, the target with start and end."""
+"""Model input and output: the source with tags and end, the target with start and end."""
 
 
 def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str]) -> list[Example]:
@@ -155,8 +154,8 @@ def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str
 
 
 class ExampleBatches:
-    """An endless stream of batches of all examples, determined by the epoch and the index of the
-    batch in it. A batch has at most `batch_tokens` padded tokens on each side."""
+    """An endless stream of batches of all examples, determined by the epoch and the index in it,
+    with at most `batch_tokens` padded tokens on each side."""
 
     def __init__(self, examples: Sequence[Example], batch_tokens: int) -> None:
         self._examples, self._batch_tokens = examples, batch_tokens
@@ -176,7 +175,6 @@ class ExampleBatches:
             epoch, skip = epoch + 1, 0
 
     def _build(self, chosen: Sequence[int]) -> Batch:
-        """Returns the batch of the examples with these numbers."""
         rows = zip(*(self._examples[i] for i in chosen), strict=True)
         source, target = (pad_ids(side, PADDING, torch.device("cpu"))[0] for side in rows)
         return Batch(source, target, int((target[:, 1:] != PADDING).sum()))

@@ -1,8 +1,4 @@
-"""Augmentation: variants of training pairs that occur in real input but rarely in the corpus.
-
-The variants are lower case, capitals, a missing full stop, text in the target language, other names
-and numbers, masked spans, and a symbol for the form of address.
-"""
+"""Augmentation: variants of training pairs that occur in real input but rarely in the corpus."""
 
 from __future__ import annotations
 
@@ -40,8 +36,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Augmenter:
-    """Rewrites a share of the pairs. Pairs are token ids without special ids. `rates` is the share
-    of each kind:
+    """Rewrites a share of the pairs, token ids without special ids. `rates` is the share of each
+    kind:
 
     - "lower": the source in lower case; the target stays.
     - "upper": both sides in capitals.
@@ -82,11 +78,8 @@ class Augmenter:
         targets: NDArray[np.int64],
         longest: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the source and target lengths to reserve for pairs of these kinds and original
-        lengths.
-
-        Capitals, for example, take more pieces. No length grows past `longest`.
-        """
+        """Returns the source and target lengths to reserve for pairs of these kinds and lengths:
+        capitals, for example, take more pieces. No length grows past `longest`."""
         factors = np.array([1.0, *(_GROWTH.get(kind, 1.0) for kind in _KINDS)])[kinds]
         sources, targets = (
             np.maximum(lengths, np.minimum(np.ceil(lengths * factors), longest)).astype(np.int64)
@@ -165,13 +158,12 @@ class Augmenter:
 
 
 def kind_number(kind: str) -> int:
-    """Returns the number that `choose_kinds` uses for a kind."""
     return 1 + _KINDS.index(kind)
 
 
 def build_augmenter(recipe: Recipe, shard: Shard, processor: Any) -> Augmenter | None:
-    """Returns the augmenter of a training, with the names of its shard; None for a recipe that
-    rewrites no pairs."""
+    """Returns the augmenter of a training, with the names of its shard; None if it rewrites no
+    pairs."""
     rates = recipe.data.augment
     if not (rates or recipe.data.back_translated):
         return None
@@ -190,10 +182,7 @@ def shared_names(
     least: int = 2,
 ) -> list[str]:
     """Returns the capitalised words that occur on both sides of at least `least` pairs, except as
-    the first word.
-
-    About `pairs` pairs of the shard are searched.
-    """
+    the first word. About `pairs` pairs of the shard are searched."""
     counts: Counter[str] = Counter()
     step = max(1, len(shard.group) // pairs)
     for i in range(0, len(shard.group), step):
@@ -204,7 +193,7 @@ def shared_names(
 
 
 def _other_digits(number: str, random: np.random.Generator) -> str:
-    """Returns a random number above 1 with as many digits, with a leading zero if `number` has
+    """Returns a random number above 1 with as many digits, and a leading zero if `number` has
     one."""
     first = str(random.integers(1, 10)) if number[0] != "0" else "0"
     new = first + "".join(str(digit) for digit in random.integers(0, 10, len(number) - 1))

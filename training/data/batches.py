@@ -21,7 +21,7 @@ from training.recipe import Recipe, RecipeError
 
 Ids = NDArray[np.int64]
 PADDING = -1
-"""Fills the rows of a batch. Models of other programs have no token of their own for padding."""
+"""Fills the rows of a batch. Models of other programs have no padding token of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Batch:
     tokens: int
 
     def pinned(self) -> Batch:
-        """Returns a copy in page-locked memory, so that `to` does not block the host."""
+        """Returns a copy in page-locked memory, so that `to` does not block."""
         return Batch(self.source.pin_memory(), self.target.pin_memory(), self.tokens)
 
     def to(self, device: torch.device) -> Batch:
-        """Returns a copy on `device`. The copy is asynchronous if the batch is pinned."""
+        """Returns a copy on `device`, asynchronous if the batch is pinned."""
         source, target = (
             tensor.to(device, non_blocking=True) for tensor in (self.source, self.target)
         )
@@ -51,8 +51,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Indices of the examples of one batch, and the widths to which their sources and targets are
-    padded."""
+    """Indices of the examples of one batch, and the widths to which they are padded."""
 
     members: Ids
     source_width: int
@@ -60,13 +59,13 @@ class Bucket:
 
 
 class Batches:
-    """An endless stream of batches, determined by the recipe's seed, the epoch and the index of the
-    batch in the epoch.
+    """An endless stream of batches, determined by the recipe's seed, the epoch and the index in the
+    epoch.
 
     Example 2i is pair i from English, example 2i + 1 is pair i into English. A batch has at most
-    `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch.
-    An epoch that the ranks cannot divide evenly repeats up to `ranks` - 1 batches. With `language`,
-    only pairs of this language are drawn. For `multiple` see `aligned`.
+    `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch;
+    an epoch that the ranks cannot divide evenly repeats up to `ranks` - 1 batches. With `language`,
+    only its pairs are drawn. For `multiple` see `aligned`.
     """
 
     def __init__(
@@ -114,11 +113,8 @@ class Batches:
             epoch, skip = epoch + 1, 0
 
     def _plan_epoch(self, epoch: int) -> tuple[Ids, Ids, list[Bucket]]:
-        """Returns an epoch's examples, their augmentation's kind numbers, and its batches in random
-        order.
-
-        Raises RecipeError if the epoch has no pairs.
-        """
+        """Returns an epoch's examples, the numbers of their augmentation, and its batches in random
+        order. Raises RecipeError if the epoch has no pairs."""
         random = np.random.default_rng([self._recipe.train.seed, epoch])
         examples = self._sample(random)
         if not len(examples):
@@ -161,7 +157,6 @@ class Batches:
     def _build(
         self, examples: Ids, kinds: Ids, bucket: Bucket, random: np.random.Generator
     ) -> Batch:
-        """Builds a batch: pads its pairs and rewrites those with a kind."""
         ids = self._ids
         sources = np.full((len(bucket.members), bucket.source_width), PADDING, dtype=np.int64)
         targets = np.full((len(bucket.members), bucket.target_width + 1), PADDING, dtype=np.int64)
@@ -190,13 +185,9 @@ class Batches:
 def aligned(
     sources: Ids, targets: Ids, batch_tokens: int, align: int, multiple: int = 1
 ) -> list[Bucket]:
-    """Returns buckets whose widths are multiples of `align`, the smallest that fit the bucket's
-    examples.
-
-    Few different shapes occur, and kernels of GPUs are faster for multiples of 8. Neither side has
-    more than `batch_tokens`. Buckets of more than `multiple` examples have a multiple of it, but
-    for the last one.
-    """
+    """Returns buckets whose widths are the smallest multiples of `align` that fit their examples:
+    few different shapes, which are faster on GPUs. Neither side has more than `batch_tokens`.
+    Buckets of more than `multiple` examples have a multiple of it, except the last one."""
     wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
     # stable: by target width, then by source width
     order = np.lexsort((wide_sources, wide_targets))
@@ -221,9 +212,8 @@ def aligned(
 
 
 class BatchProcesses:
-    """The same batches as those of `batches`, in the same order, made in `count` processes, for a
-    device that trains faster than one process makes them. Process k makes every `count`-th batch
-    from the k-th on. What a process raises is raised here."""
+    """The batches of `batches` in the same order, made in `count` processes, for a device that
+    trains faster than one process makes them. What a process raises is raised here."""
 
     def __init__(self, batches: Batches, count: int) -> None:
         self._batches, self._count = batches, count
@@ -254,10 +244,10 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     """Returns how often per epoch a pair of each group is used from English and into English: (G,
     2).
 
-    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1
-    changes nothing; larger values repeat small directions more often (Arivazhagan et al. 2019,
-    section 4.2). The largest direction is not changed. Raises RecipeError if `one_way` or
-    `back_translated` names a source without pairs.
+    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T):
+    larger values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The
+    largest direction is not changed. Raises RecipeError if `one_way` or `back_translated` names a
+    source without pairs.
     """
     rates = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
@@ -288,7 +278,7 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
 
 
 def target_tokens(shard: Shard) -> NDArray[np.float64]:
-    """Returns the target tokens of each group, with ends of sentence, from English and into
-    English: (G, 2)."""
+    """Returns the target tokens of each group, with ends of sentence, from and into English: (G,
+    2)."""
     sides = (np.diff(shard.other_offsets) + 1, np.diff(shard.english_offsets) + 1)
     return np.stack([np.bincount(shard.group, side, len(shard.groups)) for side in sides], axis=1)

@@ -13,7 +13,7 @@ from training.recipe import Recipe, RecipeError
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One sentence pair: its source, the code of the other language, and both texts."""
+    """A sentence pair: its source, the code of the other language, and both texts."""
 
     source: str
     language: str
@@ -22,8 +22,7 @@ class Pair:
 
 
 def language_of(path: Path) -> str:
-    """Returns the other language of a file, from `en-XX` in its name. Raises RecipeError if the
-    name lacks it."""
+    """Returns the other language of a file, from `en-XX` in its name. Raises RecipeError."""
     match = re.search(r"\ben-([a-z]{2,3})\b", path.name)
     if match is None:
         raise RecipeError(
@@ -33,11 +32,8 @@ def language_of(path: Path) -> str:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns get the beginning of the
-    file's name as source.
-
-    Raises RecipeError for a name without a language, OSError if the file cannot be read.
-    """
+    """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns have the beginning of the
+    file's name as source. Raises RecipeError for a name without a language, and OSError."""
     language = language_of(path)
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as lines:

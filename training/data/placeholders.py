@@ -23,20 +23,15 @@ _SPAN = re.compile(
 )
 _NAME = re.compile(rf"\b{_WORD}")
 _MASKED_SHARE = 0.75
-"""Share of the shared spans that are masked. The rest stays, so that texts have masked and plain
-spans."""
+"""Share of the shared spans that are masked, so that texts have masked and plain spans."""
 
 
 def mask_shared_spans(
     left: str, right: str, random: np.random.Generator, names: Collection[str] = ()
 ) -> tuple[str, str]:
     """Returns both texts with most of the spans that occur equally often in both replaced by
-    placeholders.
-
-    Every distinct span gets its own number, drawn from 1 to 9. A single word at the beginning of a
-    text counts as a name only if it is in `names`. Texts without shared spans are returned
-    unchanged.
-    """
+    placeholders. Every distinct span gets its own number, drawn from 1 to 9. A single word at the
+    beginning of a text counts as a name only if it is in `names`."""
     free = [PLACEHOLDERS[i] for i in random.permutation(len(PLACEHOLDERS))]
     kept: set[str] = set()  # words of spans that were drawn to stay
     for pattern in (_SPAN, _NAME):  # names of several words first, then word by word
@@ -59,8 +54,7 @@ def mask_shared_spans(
 
 
 def _occurs_equally(span: str, count: int, left: str, right: str, pattern: re.Pattern[str]) -> bool:
-    """Returns whether the span occurs `count` times in both texts, and never as a part of another
-    span."""
+    """Returns whether the span occurs `count` times in both texts, never inside another span."""
     return pattern.findall(right).count(span) == left.count(span) == right.count(span) == count
 
 

@@ -28,12 +28,9 @@ _MAX_RATIO = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Tokenised pairs: concatenated token ids without special ids.
-
-    `english_offsets` and `other_offsets` are the beginnings of the pairs and the end of the last
-    one. `groups` are names of the form "source:language"; `group[i]` is the index of pair i's group
-    in `groups`.
-    """
+    """Concatenated token ids of pairs, without special ids. `english_offsets` and `other_offsets`
+    are the beginnings of the pairs and the end of the last one. `groups` are names
+    "source:language"; `group[i]` is the index of pair i's group."""
 
     english: NDArray[np.uint16]
     other: NDArray[np.uint16]
@@ -49,7 +46,6 @@ class Shard:
         return english.astype(np.int64), other.astype(np.int64)
 
     def save(self, folder: Path, name: str) -> None:
-        """Writes `folder`/NAME.npz."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         with atomic_write(shard_file(folder, name)) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -71,16 +67,13 @@ class Shard:
 
 
 def shard_file(folder: Path, name: str) -> Path:
-    """Returns the path of the shard `name` in `folder`."""
     return folder / f"{name}.npz"
 
 
 def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
-    """Encodes every pair that has a positive weight, fits the recipe's `max_tokens`, and has sides
-    of similar lengths.
-
-    Raises RecipeError if no pair fits, and for a vocabulary whose ids do not fit into 16 bits.
-    """
+    """Encodes every pair that has a positive weight, fits `max_tokens`, and has sides of similar
+    lengths. Raises RecipeError if no pair fits, and for a vocabulary whose ids do not fit into 16
+    bits."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
     if processor.get_piece_size() > _MAX_PIECES:
         raise RecipeError(

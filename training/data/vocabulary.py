@@ -25,17 +25,13 @@ class SpecialIds:
 
 
 def special_ids(processor: Any, languages: Iterable[str]) -> SpecialIds:
-    """Returns the special ids of a SentencePiece vocabulary with the tags of `languages`."""
     tags = {language: processor.piece_to_id(f">>{language}<<") for language in languages}
     return SpecialIds(processor.bos_id(), processor.eos_id(), tags)
 
 
 def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
-    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights, and writes
-    `folder`/tokenizer.model.
-
-    Returns the path of that file.
-    """
+    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights. Returns the
+    path of the written `folder`/tokenizer.model."""
     pick = random.Random(seed)
     sample = [
         text

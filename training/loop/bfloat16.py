@@ -17,18 +17,17 @@ from model.transformer import Transformer
 from training.data.batches import PADDING
 
 _LOSS_ROWS, _PADDING = 2048, 128
-"""Positions whose logits are computed together; the last ones are padded to a multiple of the
-second."""
+"""Positions whose logits are computed together; the last ones are padded to a multiple of
+_PADDING."""
 
 
 class BFloat16(TorchFunctionMode):
-    """While it is active, linear layers compute in bfloat16, and norms return it. Parameters and
-    their gradients stay float32."""
+    """While active, linear layers compute in bfloat16, and norms return it. Parameters and
+    gradients stay float32."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Calls `func`, or its form for bfloat16."""
         if func is functional.linear:
             return _linear(*args, **(kwargs or {}))
         output = func(*args, **(kwargs or {}))
@@ -47,7 +46,6 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Rounds the weight once for both passes."""
         rounded = weight.to(torch.bfloat16)
         ctx.save_for_backward(x, rounded)
         ctx.has_bias = bias is not None
@@ -56,15 +54,14 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Returns the gradients of x, weight and bias."""
         (x, rounded), gradient = ctx.saved_tensors, gradients[0].contiguous()
         dx = torch.mm(gradient, rounded) if ctx.needs_input_grad[0] else None
         return dx, _weight_gradient(gradient, x), gradient.sum(0) if ctx.has_bias else None
 
 
 def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """gradient (M, N) transposed @ x (M, K) -> (N, K). Without a copy the product of a transposed
-    matrix takes up to twice the time; a copy of the narrower matrix is worth it."""
+    """gradient (M, N) transposed @ x (M, K) -> (N, K). The product of a transposed matrix takes up
+    to twice the time without a copy, so the narrower matrix is copied."""
     if gradient.shape[1] > x.shape[1]:
         product = (x.t().contiguous() @ gradient).t()
         return product.to(torch.float32, memory_format=torch.contiguous_format)
@@ -72,15 +69,14 @@ def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """Returns x (M, K) with rows of zeros up to a multiple of `_PADDING`."""
     return functional.pad(x, (0, 0, 0, -len(x) % _PADDING))
 
 
 def projected_loss(
     model: Transformer, features: Tensor, labels: Tensor, smoothing: float
 ) -> Tensor:
-    """Returns what `label_loss` returns. Logits are computed for labels that are not padding, and
-    not kept."""
+    """Computes `label_loss` with logits only for labels that are not padding, which are not
+    kept."""
     places = (labels.flatten() != PADDING).nonzero().squeeze(1)
     rows = features.flatten(0, 1).index_select(0, places).to(torch.bfloat16)
     arguments = (rows, *model.output_projection, labels.flatten()[places], smoothing)
@@ -95,8 +91,8 @@ class _ProjectedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> Tensor:
-        """Computes the gradients too, part by part. Those of the smoothing are the same for all of
-        the vocabulary, so they are subtracted at the end."""
+        """Computes the gradients too, part by part. Those of the smoothing are equal for the whole
+        vocabulary, so they are subtracted at the end."""
         rounded, mean = weight.to(torch.bfloat16), weight.mean(0)
         dx, dweight = torch.empty_like(x), torch.zeros_like(weight)
         dbias = None if bias is None else torch.full_like(bias, -smoothing * len(x) / len(bias))
@@ -125,6 +121,5 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Returns the gradients of x, weight and bias."""
         scale = gradients[0] / len(ctx.saved_tensors[0])
         return *(None if part is None else part * scale for part in ctx.saved_tensors), None, None

@@ -1,5 +1,5 @@
-"""Checkpoints: the weights of a step and the state needed to resume training from it; initial
-weights of a finished model."""
+"""Checkpoints: the weights of a step and the state to resume from it; initial weights of a finished
+model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,8 @@ _STATE_FILE = "state.pt"
 
 @dataclass(slots=True)
 class Progress:
-    """Position of a training, saved with every checkpoint.
-
-    `index` is the next batch of `epoch`, `tokens` the target tokens trained on, `seconds` the
-    training time.
-    """
+    """Position of a training, saved with every checkpoint. `index` is the next batch of `epoch`,
+    `tokens` the target tokens trained on, `seconds` the training time."""
 
     step: int = 0
     epoch: int = 0
@@ -47,8 +44,8 @@ def save(
     progress: Progress,
     keep: int,
 ) -> None:
-    """Writes the weights of this step, then the state needed to resume. Keeps the last `keep`
-    weight files."""
+    """Writes the weights of this step, then the state to resume. Keeps the last `keep` weight
+    files."""
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     safetensors.torch.save_file(weights, _step_file(folder, progress.step))
     state = {
@@ -68,7 +65,7 @@ def load(
     device: torch.device,
 ) -> Progress | None:
     """Loads the newest checkpoint in `folder` into `model` and `optimizers`. Returns None if there
-    is no checkpoint."""
+    is none."""
     if not checkpoints(folder) or not (folder / _STATE_FILE).exists():
         return None
     state = torch.load(folder / _STATE_FILE, map_location=device, weights_only=True)
@@ -88,9 +85,7 @@ def read_progress(folder: Path) -> Progress:
 
 def start_from(folder: Path, model: nn.Module, tokenizer: Path) -> None:
     """Copies the weights of the model in `folder` to `model`, which has the vocabulary `tokenizer`.
-
-    Raises RecipeError if `folder` is no model folder, or has another vocabulary or shape.
-    """
+    Raises RecipeError if `folder` is no model folder, or has another vocabulary or shape."""
     try:
         served = read_folder(folder)
         if (served.path / served.tokenizer.source).read_bytes() != tokenizer.read_bytes():

@@ -20,7 +20,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 def keep_freed_memory() -> None:
     """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is
-    mapped anew, which took most of the time on some machines."""
+    mapped anew, which can take most of the time."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
@@ -30,13 +30,12 @@ def keep_freed_memory() -> None:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Returns this process's rank and the number of processes, which torchrun sets in the
-    environment."""
+    """Returns this process's rank and the number of processes, which torchrun sets."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def training_device() -> torch.device:
-    """Returns this rank's GPU, or the CPU if there is no GPU."""
+    """Returns this rank's GPU, or the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -47,8 +46,8 @@ def training_device() -> torch.device:
 
 
 def has_bfloat16_products(device: torch.device) -> bool:
-    """Returns whether the device has bfloat16 multiplication in hardware: GPUs from compute
-    capability 8.0. Other devices emulate it, many times slower."""
+    """Returns whether the device multiplies bfloat16 in hardware: GPUs from compute capability 8.0.
+    Emulation is many times slower."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.cpu._is_avx512_bf16_supported()
@@ -56,7 +55,7 @@ def has_bfloat16_products(device: torch.device) -> bool:
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Returns a context for bfloat16 matrix products; without that hardware for float16 on a GPU,
-    for float32 on a CPU."""
+    float32 on a CPU."""
     if device.type == "cpu":
         return BFloat16() if has_bfloat16_products(device) else nullcontext()
     return torch.autocast(
@@ -65,8 +64,8 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def row_multiple() -> int:
-    """Returns what the number of sentences of a batch is a multiple of. oneDNN compiles code for
-    each number of rows of products in bfloat16 and keeps it, so few different numbers save time and
+    """Returns of what the number of sentences of a batch is a multiple. oneDNN compiles and keeps
+    code for each number of rows of products in bfloat16, so few different ones save time and
     memory."""
     return 16 if _bfloat16_on_cpu(training_device()) else 1
 
@@ -89,12 +88,10 @@ def label_loss_on(device: torch.device) -> LabelLoss:
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
-    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled
-    `label_loss`.
+    """Compiles every layer of `model` in place, for all shapes. Returns the compiled `label_loss`.
 
-    All layers of a stack use the code compiled for its first layer, so this takes a fraction of the
-    time that compiling the whole model would take. `without_compilation` switches compiled code
-    off.
+    All layers of a stack use the code of its first layer, so this is much faster than compiling the
+    whole model. `without_compilation` switches compiled code off.
     """
     for layer in (*model.encoder, *model.decoder):
         if isinstance(layer, nn.Module):
@@ -104,7 +101,6 @@ def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
 
 
 def without_compilation() -> AbstractContextManager[Any]:
-    """Returns a context in which compiled layers run uncompiled, so that no code is compiled for a
-    few validation batches."""
+    """Returns a context in which compiled layers run uncompiled, for a few validation batches."""
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return stance

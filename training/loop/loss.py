@@ -32,12 +32,9 @@ def batch_loss(
     *,
     hidden_ends: float = 0.0,
 ) -> Tensor:
-    """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats. The
-    host does not wait for it.
-
-    `hidden_ends` is the probability that the encoder cannot attend to a sentence's first token, and
-    likewise its last.
-    """
+    """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats,
+    without waiting for the device. `hidden_ends` is the probability that the encoder cannot attend
+    to a sentence's first token, and likewise its last."""
     mask, source = batch.source != PADDING, batch.source.clamp(min=0)
     visible = mask if hidden_ends == 0.0 else mask & ~_hidden(mask, hidden_ends)
     # (B, T, d_model)
@@ -46,8 +43,7 @@ def batch_loss(
 
 
 def _hidden(mask: Tensor, share: float) -> Tensor:
-    """Returns a mask (B, S) of the first and last tokens of `mask` (B, S), each with probability
-    `share`."""
+    """Returns a mask (B, S) of the first and last tokens, each with probability `share`."""
     ends = torch.zeros_like(mask)
     ends[:, 0] = torch.rand(len(mask), device=mask.device) < share
     last = torch.rand(len(mask), 1, device=mask.device) < share

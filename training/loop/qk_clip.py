@@ -23,11 +23,8 @@ _SENTENCES = 64
 
 
 class QKClip:
-    """Limits attention logits to `bound`.
-
-    Scales the query and the key projection of every head whose largest logit exceeds `bound` by
-    sqrt(bound / logit) each, so that this logit becomes `bound`.
-    """
+    """Scales the query and the key projection of every head whose largest logit exceeds `bound` by
+    sqrt(bound / logit) each, so that this logit becomes `bound`."""
 
     def __init__(self, model: Transformer, bound: float) -> None:
         self._model, self._bound = model, bound
@@ -55,11 +52,8 @@ class QKClip:
 
     @torch.no_grad()
     def largest_logits(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns the largest absolute logit of each head (H,) for every attention, by its name in
-        the model.
-
-        All pairs of positions that are not padding count, in the decoder also later positions.
-        """
+        """Returns the largest absolute logit of each head (H,) by the name of the attention. All
+        pairs of positions that are not padding count, in the decoder also later positions."""
         source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES, :-1]
         source_mask, target_mask = source != PADDING, target != PADDING
         source, target = source.clamp(min=0), target.clamp(min=0)

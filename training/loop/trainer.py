@@ -54,8 +54,8 @@ _BAR = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
 
 @dataclass(slots=True)
 class _Window:
-    """Sums of the steps since the last line of the log. The loss stays on the device until the line
-    is written."""
+    """Sums since the last line of the log. The loss stays on the device until the line is
+    written."""
 
     loss: Tensor | float = 0.0
     tokens: int = 0
@@ -64,11 +64,8 @@ class _Window:
 
 
 class Trainer:
-    """Trains `model` on the endless `batches`, and writes log and checkpoints to `folder`. Resumes
-    from a checkpoint there.
-
-    `validate` returns the log fields of a validation on a device.
-    """
+    """Trains `model` on the endless `batches`, with log and checkpoints in `folder`. Resumes from a
+    checkpoint there. `validate` returns the log fields of a validation on a device."""
 
     def __init__(
         self,
@@ -99,8 +96,8 @@ class Trainer:
         self._window = _Window()
 
     def run(self, until: float = 1.0) -> bool:
-        """Trains until this share of the recipe's steps or minutes is used up, of which a bar shows
-        the whole, or until `stop`. Then returns False."""
+        """Trains until the share `until` of the recipe's steps or minutes is used up, or until
+        `stop`. Then returns False."""
         recipe, progress = self.recipe, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
@@ -139,20 +136,18 @@ class Trainer:
         return not self._stopping
 
     def stop(self) -> None:
-        """Makes `run` return soon with a checkpoint: after the current step, or where ranks
-        exchange their clocks. A later run resumes the schedule there."""
+        """Makes `run` return soon with a checkpoint: after the current step, or when ranks exchange
+        their clocks. A later run resumes the schedule there."""
         self._stop_requested = True
         self._stopping = self.ranks == 1
 
     def save(self) -> None:
-        """Writes a checkpoint."""
         if self.rank == 0:
             checkpoint.save(
                 self.folder, self.model, self.optimizers, self.progress, self.recipe.keep
             )
 
     def validate(self) -> None:
-        """Logs what `validate` returns."""
         if self.rank == 0:
             scores = self._validate(self.device)
             self.model.train()
@@ -168,7 +163,7 @@ class Trainer:
             yield epoch, index, batch.pinned() if self._gpu else batch
 
     def _step(self, stream: Stream) -> None:
-        """Runs one optimiser step. On a GPU it is only queued; the host does not wait."""
+        """Runs one optimiser step. On a GPU it is only queued."""
         recipe, progress = self.recipe, self.progress
         self._rate = set_rates(
             self.optimizers,
@@ -215,9 +210,8 @@ class Trainer:
                     distributed.broadcast(parameter.data, 0)
 
     def _synchronised(self, before: float, began: float) -> float:
-        """Waits for the device. Returns rank 0's seconds of training, `before` those of earlier
-        runs, and takes over its stop flag, so that all ranks use the same budget and stop
-        together."""
+        """Waits for the device. Returns rank 0's seconds of training (`before` those of earlier
+        runs) and adopts its stop flag, so that all ranks use the same budget and stop together."""
         if self._gpu:
             torch.cuda.current_stream(self.device).synchronize()
         seconds = before + time.monotonic() - began
@@ -232,8 +226,8 @@ class Trainer:
         return float(seconds)
 
     def _budget_used(self) -> float:
-        """Returns the used share of the budget: of the steps or of the minutes, whichever is
-        larger. At most 1, also where a run is resumed with a smaller budget than it has used."""
+        """Returns the used share of the budget: of steps or minutes, whichever is larger, at most
+        1."""
         recipe = self.recipe
         share = self.progress.step / recipe.steps
         if recipe.minutes is not None:
@@ -242,10 +236,7 @@ class Trainer:
 
     def _log_window(self) -> str:
         """Logs this rank's mean loss in nats and the target tokens per second of all ranks since
-        the last line. Returns both as a text.
-
-        Every rank counts as much as this one.
-        """
+        the last line, as if all ranks were like this one. Returns both as text."""
         window, self._window = self._window, _Window()
         # waits for the device, so the time has all its work
         loss = float(window.loss) / max(1, window.tokens)
@@ -274,8 +265,8 @@ class Trainer:
 
 
 def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None, None]:
-    """Yields the endless `items`, computed up to `depth` ahead in a background thread. Its
-    exceptions are raised here."""
+    """Yields the endless `items`, computed up to `depth` ahead in a thread, whose exceptions are
+    raised here."""
     pool = ThreadPoolExecutor(1, "batches")
     waiting = deque(pool.submit(next, items) for _ in range(depth))
     try:

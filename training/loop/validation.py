@@ -30,11 +30,9 @@ _LOSS_BATCHES = 8
 
 
 class Validator:
-    """Measures `model` on the recipe's development files.
-
-    The loss uses the development shard in `folder`; without one it is left out. Raises OSError if a
-    development file cannot be read, so that this shows before training.
-    """
+    """Measures `model` on the recipe's development files. The loss uses the development shard in
+    `folder`, if there is one. Raises OSError if a development file cannot be read, so that this
+    shows before training."""
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class Validator:
 
     def _translation_scores(self, slots: int) -> dict[str, Any]:
         """Returns BLEU and chrF of greedy translations, as the mean over directions and for each
-        direction."""
+        one."""
         backend = TorchBackend(self._model, min(slots, max(map(len, self._pairs.values()))))
         scores = {}
         for (source, target), pairs in self._pairs.items():
@@ -102,7 +100,6 @@ def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, s
 
 
 def _development_batches(recipe: Recipe, folder: Path, ids: SpecialIds) -> list[Batch]:
-    """Returns all development pairs in both directions, in a fixed order."""
     # The development text has none of the sources with one direction.
     recipe = replace(recipe, data=replace(recipe.data, one_way={}, back_translated={}))
     stream = Batches(Shard.load(folder, "development"), recipe, ids, None, _BATCH_TOKENS).stream()
