@@ -24,6 +24,7 @@ _MAX_SIZES = {
 }
 """Largest accepted sizes; a config.json beyond them is broken or malicious."""
 
+_IDS = ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id")
 
 REMOVED_FIELD = ("window", None)
 """In the config.json of earlier versions."""
@@ -96,7 +97,7 @@ class ModelConfig:
             raise ConfigError(
                 "tied_embeddings needs one shared vocabulary: leave source_vocab_size null."
             )
-        for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
+        for name in _IDS:
             if not 0 <= getattr(self, name) < self.vocab_size:
                 raise ConfigError(
                     f"{name} {getattr(self, name)!r} is outside the vocabulary of "
@@ -111,7 +112,7 @@ class ModelConfig:
                 continue
             if type(value) is not int or not 1 <= value <= most:
                 raise ConfigError(f"{name} must be an integer from 1 to {most}, not {value!r}.")
-        for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
+        for name in _IDS:
             if type(getattr(self, name)) is not int:
                 raise ConfigError(f"{name} must be an integer, not {getattr(self, name)!r}.")
         for name in (

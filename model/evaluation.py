@@ -77,15 +77,7 @@ def translate_texts(
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length
     fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]
-    ranked = translate(
-        backend,
-        fitting,
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=limit,
-        generation=generation,
-    )
+    ranked = translate(backend, fitting, options, config, generation)
     best = [hypotheses[0] for hypotheses in ranked]
     return Translations(
         texts=tuple(tokenizer.decode(hypothesis.tokens) for hypothesis in best),

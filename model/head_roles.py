@@ -174,15 +174,9 @@ def _pairs(
         targets = [tokenizer.encode_target(text) for text in SENTENCES[target][:count]]
     else:
         sources = [encoding.ids[:limit] for encoding in encodings]
-        translations = translate(
-            backend,
-            sources,
-            DecodingOptions(first_token=first),
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=min(config.max_length, 2 * max(map(len, sources))),
-            generation=folder.generation,
-        )
+        longest = min(config.max_length, 2 * max(map(len, sources)))
+        options, shorter = DecodingOptions(first_token=first), config.replace(max_length=longest)
+        translations = translate(backend, sources, options, shorter, folder.generation)
         targets = [tuple(hypotheses[0].tokens) for hypotheses in translations]
     pairs = zip(texts, encodings, targets, strict=True)
     return [

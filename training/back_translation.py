@@ -11,7 +11,6 @@ which the recipe lists in `[data] files`, `[data.weights]` and `[data.back_trans
 from __future__ import annotations
 
 import argparse
-import lzma
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from model.model_folder import ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.tokenizer import Tokenizer
-from training.data.corpus import language_of
+from training.data.corpus import language_of, open_text
 
 _CHUNK = 2_000
 """Sentences that are translated and filtered together."""
@@ -84,21 +83,13 @@ class BackTranslator:
     ) -> list[Hypothesis]:
         config = self._config
         longest = [replace(item, max_length=2 * self._max_tokens) for item in options]
-        results = translate(
-            self._backend,
-            sources,
-            longest,
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=config.max_length,
-        )
+        results = translate(self._backend, sources, longest, config)
         return [hypotheses[0] for hypotheses in results]
 
 
 def read_sentences(path: Path) -> Iterator[str]:
     """Yields the lines of a text file (also .xz), without tabs and surrounding spaces."""
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+    with open_text(path) as lines:
         for line in lines:
             if text := " ".join(line.split()):
                 yield text

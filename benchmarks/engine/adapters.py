@@ -91,14 +91,7 @@ class Attentive:
             early_stopping=True,
             max_length=limit,
         )
-        found = translate(
-            self._opened.backend,
-            sources,
-            options,
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=config.max_length,
-        )
+        found = translate(self._opened.backend, sources, options, config)
         return [hypotheses[0].tokens for hypotheses in found]
 
 

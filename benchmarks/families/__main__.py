@@ -141,13 +141,7 @@ def _decode(family: Family, opened: OpenModel, texts: Sequence[str], beam: int) 
     settings = family.search if beam > 1 else {**family.search, "shrinking_beam": False}
     options = DecodingOptions(beam_size=beam, max_length=LONGEST, **settings)
     found = translate(
-        opened.backend,
-        sources,
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-        generation=replace(opened.generation, beam_threshold=None),
+        opened.backend, sources, options, config, replace(opened.generation, beam_threshold=None)
     )
     return [tokenizer.decode(best[0].tokens) for best in found]
 

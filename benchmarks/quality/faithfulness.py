@@ -90,10 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         encoding = tokenizer.encode(text, target, source)
         first = tokenizer.first_token(target)
         search = DecodingOptions(first_token=first)
-        [[best, *_]] = translate(
-            backend, [encoding.ids], search, start=config.decoder_start_id, end=config.eos_id,
-            max_length=config.max_length, generation=folder.generation,
-        )  # fmt: skip
+        [[best, *_]] = translate(backend, [encoding.ids], search, config, folder.generation)  # fmt: skip
         decoding = tokenizer.decode_pieces(best.tokens)
         sides = [
             words(t, side.pieces, side.offsets)

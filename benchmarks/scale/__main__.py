@@ -265,15 +265,7 @@ def _prepare(
     config = opened.config
     sources = [opened.tokenizer.encode(text, target).ids for text in texts]
     began = time.process_time()
-    found = translate(
-        opened.backend,
-        sources,
-        DecodingOptions(),
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-        generation=opened.generation,
-    )
+    found = translate(opened.backend, sources, DecodingOptions(), config, opened.generation)
     seconds = (time.process_time() - began) / len(texts)
     return [(source, best[0].tokens) for source, best in zip(sources, found, strict=True)], seconds
 

@@ -229,14 +229,13 @@ class AttentionMaps:
         if vectors is not None and vectors_of is not None and vectors_of[0] != "encoder":
             keys = 1 if vectors_of[0] == "decoder" else 0
             vectors = HeadVectors(vectors.query[1:], vectors.key[keys:], vectors.value[keys:])
-        return AttentionMaps(
+        return replace(
+            self,
             cross=self.cross[..., 1:, :],
-            encoder=self.encoder,
             decoder=decoder,
             token_scores=self.token_scores[1:],
             candidate_ids=self.candidate_ids[1:],
             candidate_scores=self.candidate_scores[1:],
-            value_products=self.value_products,
             vectors=vectors,
             forget_gates=None if self.forget_gates is None else self.forget_gates[:, 1:],
             outside=tuple(place - 1 for place in self.outside if place),
@@ -244,7 +243,6 @@ class AttentionMaps:
             reading=None if self.reading is None else self.reading[1:],
             normalizers=None if self.normalizers is None else self.normalizers[1:],
             tensors=self._later_rows(),
-            choice=self.choice,
         )
 
     def _later_rows(self) -> Mapping[str, NDArray[np.float32]] | None:

@@ -295,10 +295,7 @@ def translate(
     backend: Backend,
     sources: Sequence[Sequence[int]],
     options: DecodingOptions | Sequence[DecodingOptions],
-    *,
-    start: int,
-    end: int,
-    max_length: int,
+    config: ModelConfig,
     generation: Generation = DEFAULT_GENERATION,
 ) -> list[tuple[Hypothesis, ...]]:
     """Decodes every source (ids with tag and end) under the same options, or each under its own.
@@ -308,13 +305,19 @@ def translate(
     slots than a beam needs, and for a prefix or target the model cannot read.
     """
     own_options = [options] * len(sources) if isinstance(options, DecodingOptions) else options
+    end, longest = config.eos_id, config.max_length
     searches = [
         search_kind(own)(
-            own, start=start, end=end, source=source, max_length=max_length, generation=generation
+            own,
+            start=config.decoder_start_id,
+            end=end,
+            source=source,
+            max_length=longest,
+            generation=generation,
         )
         for own, source in zip(own_options, sources, strict=True)
     ]
-    driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
+    driver = SearchDriver(backend, end=end, max_length=longest, forbidden=generation.forbidden)
     waiting = sorted(searches, key=lambda search: len(search.source))
     free = list(range(backend.slots))
     running: list[Search] = []

@@ -89,10 +89,8 @@ def test_targets_are_those_of_marian(
         TorchBackend(load_model(imported), 16 * CASES),
         sources,
         DecodingOptions(beam_size=0, max_length=120).with_defaults(stated.beam_size, stated),
-        start=imported.model.decoder_start_id,
-        end=imported.model.eos_id,
-        max_length=imported.model.max_length,
-        generation=stated,
+        imported.model,
+        stated,
     )
     files = {"models": str(folder / "model.npz"), "vocabs": [str(folder / "vocab.spm")] * 2}
     flags = {name.replace("-", "_"): value for name, value in settings.items()}

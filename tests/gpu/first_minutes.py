@@ -102,7 +102,7 @@ def buckets() -> None:
         backend = GraphedBackend(transformer(torch.float32), 8, kernels=KERNELS, capture=GPU)
         with patch("model.search.driver.supports_queueing", return_value=queues):
             found = translate(
-                backend, inputs, DecodingOptions(max_length=40), start=2, end=3, max_length=100
+                backend, inputs, DecodingOptions(max_length=40), CONFIG.replace(max_length=100)
             )
         targets.append([hypotheses[0].tokens for hypotheses in found])
     assert targets[0] == targets[1]

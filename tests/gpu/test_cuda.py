@@ -65,7 +65,7 @@ def test_replayed_steps_equal_eager_steps(beam: int) -> None:
     graphed = GraphedBackend(model, 16, capture=True)
     options = DecodingOptions(beam_size=beam, max_length=60)
     plain, replayed = (
-        translate(backend, sources(60), options, start=2, end=3, max_length=200)
+        translate(backend, sources(60), options, CONFIG)
         for backend in (GraphedBackend(model, 16, capture=False), graphed)
     )
     assert graphed.captured
@@ -93,10 +93,7 @@ def test_sentences_start_while_others_decode(kernels: SlotKernels) -> None:
     # steps.
     backend = GraphedBackend(model, 24, capture=True, kernels=kernels)
     inputs = sources(200)
-    expected, found = (
-        translate(one, inputs, options, start=2, end=3, max_length=200)
-        for one in (plain_backend, backend)
-    )
+    expected, found = (translate(one, inputs, options, CONFIG) for one in (plain_backend, backend))
     assert backend.captured
     assert [one[0].tokens for one in expected] == [one[0].tokens for one in found]
 
@@ -105,11 +102,8 @@ def test_sentences_start_while_others_decode(kernels: SlotKernels) -> None:
 def test_targets_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     backend = GraphedBackend(transformer(dtype), 32, capture=True, kernels=KERNELS)
     options, inputs = DecodingOptions(max_length=30), sources(64)
-    together = translate(backend, inputs, options, start=2, end=3, max_length=200)
-    alone = [
-        translate(backend, [source], options, start=2, end=3, max_length=200)[0]
-        for source in inputs
-    ]
+    together = translate(backend, inputs, options, CONFIG)
+    alone = [translate(backend, [source], options, CONFIG)[0] for source in inputs]
     different = sum(
         one[0].tokens != other[0].tokens for one, other in zip(together, alone, strict=True)
     )
@@ -195,7 +189,7 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
     save_model(folder, model)
     inputs = sources(40)
     options = DecodingOptions(max_length=50)
-    expected = translate(TorchBackend(model, 16), inputs, options, start=2, end=3, max_length=200)
+    expected = translate(TorchBackend(model, 16), inputs, options, CONFIG)
 
     async def body() -> None:
         workers = WorkerPool(

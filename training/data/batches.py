@@ -89,10 +89,10 @@ class Batches:
             np.diff(shard.english_offsets),
             np.diff(shard.other_offsets),
         )
-        self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
+        sources = [source for source, _ in shard.names]
+        self._languages = [language for _, language in shard.names]
         if language is not None:
             self._rates[[other != language for other in self._languages]] = 0.0
-        sources = [name.rsplit(":", 1)[0] for name in shard.groups]
         self._always_formality = np.array([source in recipe.data.formality for source in sources])
         self._back_translated = np.array(
             [source in recipe.data.back_translated for source in sources]
@@ -250,16 +250,14 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     source without pairs.
     """
     rates = np.zeros((len(shard.groups), 2))
-    languages = [name.rsplit(":", 1)[1] for name in shard.groups]
-    sources = {name.rsplit(":", 1)[0] for name in shard.groups}
+    languages, sources = [name[1] for name in shard.names], {name[0] for name in shard.names}
     for key in ("one_way", "back_translated"):
         if unknown := sorted(getattr(recipe.data, key).keys() - sources):
             raise RecipeError(
                 f"[data.{key}] names {unknown[0]}, and no pair of the files has this source."
             )
     only = {**recipe.data.one_way, **recipe.data.back_translated}
-    for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
-        source = name.rsplit(":", 1)[0]
+    for i, (source, language) in enumerate(shard.names):
         for way, direction in enumerate((f"en-{language}", f"{language}-en")):
             if only.get(source, direction) == direction:
                 rates[i, way] = weight_of(recipe, source)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 from training.recipe import Recipe, RecipeError
 
@@ -31,12 +32,18 @@ def language_of(path: Path) -> str:
     return match.group(1)
 
 
+def open_text(path: Path) -> TextIO:
+    """Opens a text file, which may be compressed (.xz)."""
+    opener: Any = lzma.open if path.suffix == ".xz" else open
+    lines: TextIO = opener(path, "rt", encoding="utf-8", newline="\n")
+    return lines
+
+
 def read_pairs(path: Path) -> Iterator[Pair]:
     """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns have the beginning of the
     file's name as source. Raises RecipeError for a name without a language, and OSError."""
     language = language_of(path)
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+    with open_text(path) as lines:
         for line in lines:
             columns = line.rstrip("\n").split("\t")
             if len(columns) == 3:

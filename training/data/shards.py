@@ -39,6 +39,12 @@ class Shard:
     group: NDArray[np.uint16]
     groups: tuple[str, ...]
 
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Source and language of each group."""
+        parts = (name.rpartition(":") for name in self.groups)
+        return [(source, language) for source, _, language in parts]
+
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ids of pair i: the English side, and the other."""
         english = self.english[self.english_offsets[i] : self.english_offsets[i + 1]]

@@ -189,22 +189,14 @@ def check_targets_do_not_depend_on_the_batch(precision: Precision) -> None:
     config = transformer.config
     random = np.random.default_rng(11)
     sources = sentences(config, random.integers(1, 40, size=200).tolist())
-    bounds = {
-        "start": config.decoder_start_id,
-        "end": config.eos_id,
-        "max_length": config.max_length,
-    }
     options = DecodingOptions(max_length=12)
     together = translate(
-        cpu_backend(transformer, precision, slots=64, threads=2), sources, options, **bounds
+        cpu_backend(transformer, precision, slots=64, threads=2), sources, options, config
     )
     order = random.permutation(200).tolist()
     shuffled = translate(
-        cpu_backend(transformer, precision, slots=48),
-        [sources[i] for i in order],
-        options,
-        **bounds,
+        cpu_backend(transformer, precision, slots=48), [sources[i] for i in order], options, config
     )
     alone = cpu_backend(transformer, precision, slots=1)
-    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
+    assert together == [translate(alone, [source], options, config)[0] for source in sources]
     assert [together[i] for i in order] == shuffled

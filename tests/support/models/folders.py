@@ -43,10 +43,8 @@ def hypotheses(
         backend or TorchBackend(load_model(folder), 4 * len(sources)),
         sources,
         DecodingOptions(**options),
-        start=folder.model.decoder_start_id,
-        end=folder.model.eos_id,
-        max_length=folder.model.max_length,
-        generation=folder.generation,
+        folder.model,
+        folder.generation,
     )
 
 

@@ -110,14 +110,7 @@ def decode(
 ) -> list[tuple[Hypothesis, ...]]:
     """Returns the hypotheses of each source. At most `slots` rows are decoded at a time."""
     config = transformer.config
-    return translate(
-        TorchBackend(transformer, slots),
-        sources,
-        DecodingOptions(**options),
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-    )
+    return translate(TorchBackend(transformer, slots), sources, DecodingOptions(**options), config)
 
 
 def best(found: list[tuple[Hypothesis, ...]]) -> list[tuple[int, ...]]:

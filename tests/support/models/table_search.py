@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from model.config import ModelConfig
 from model.model_folder import Generation
 from model.search.backend_interface import StepOutput
 from model.search.driver import translate
 from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 
 END, START = 0, 1
+CONFIG = ModelConfig(vocab_size=4, eos_id=END, decoder_start_id=START, max_length=60)
 
 
 class Table:
@@ -79,15 +81,7 @@ def search(
     **options: Any,
 ) -> tuple[Hypothesis, ...]:
     """Returns the hypotheses of one source."""
-    return translate(
-        table,
-        [source],
-        DecodingOptions(**options),
-        start=START,
-        end=END,
-        max_length=60,
-        generation=generation,
-    )[0]
+    return translate(table, [source], DecodingOptions(**options), CONFIG, generation)[0]
 
 
 def complete(hypothesis: Hypothesis) -> tuple[int, ...]:

@@ -239,16 +239,11 @@ def test_targets_have_allowed_tokens_and_do_not_depend_on_the_batch(beam: int) -
     config = transformer.config
     listed = shortlist(random_lists(200, 200, 3), 8, 200)
     sources = sentences(config, [3, 9, 1, 6, 2, 5, 4, 60])  # the last one allows all tokens
-    bounds: dict[str, Any] = {
-        "start": config.decoder_start_id,
-        "end": config.eos_id,
-        "max_length": config.max_length,
-    }
     options = DecodingOptions(beam_size=beam, max_length=12)
-    together = translate(backend(transformer, listed), sources, options, **bounds)
+    together = translate(backend(transformer, listed), sources, options, config)
     alone = backend(transformer, listed, slots=beam)
     for source, found in zip(sources, together, strict=True):
-        [single] = translate(alone, [source], options, **bounds)
+        [single] = translate(alone, [source], options, config)
         assert single[0].tokens == found[0].tokens
         assert single[0].score == pytest.approx(found[0].score, abs=1e-5)
         allowed = allowed_tokens(listed, source, config.eos_id)

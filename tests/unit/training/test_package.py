@@ -56,12 +56,7 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     source = tokenizer.encode("the cat sees one dog.", "de").ids
     shape = served.model
     hypotheses = translate(
-        TorchBackend(load_model(served), 2),
-        [source],
-        DecodingOptions(max_length=8),
-        start=shape.decoder_start_id,
-        end=shape.eos_id,
-        max_length=shape.max_length,
+        TorchBackend(load_model(served), 2), [source], DecodingOptions(max_length=8), shape
     )
     assert len(hypotheses[0][0].tokens) <= 8
 

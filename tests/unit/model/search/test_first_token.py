@@ -19,14 +19,8 @@ def decoded(
     options: DecodingOptions, start: int, max_length: int = 64
 ) -> list[tuple[Hypothesis, ...]]:
     model = random_model()
-    return translate(
-        TorchBackend(model, 12),
-        SOURCES,
-        options,
-        start=start,
-        end=model.config.eos_id,
-        max_length=max_length,
-    )
+    config = model.config.replace(decoder_start_id=start, max_length=max_length)
+    return translate(TorchBackend(model, 12), SOURCES, options, config)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

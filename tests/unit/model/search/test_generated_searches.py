@@ -13,7 +13,7 @@ from model.search import beam
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.models.reference_search import reference_search
-from tests.support.models.table_search import END, START, Table
+from tests.support.models.table_search import CONFIG, END, Table
 
 SIZE, LIMIT = 7, 9
 
@@ -45,9 +45,7 @@ def test_a_batch_finds_what_the_definition_says(
     sources = [(rng.randrange(9), number) for number in range(rng.choice([1, 2, 8]))]
     each = [options(rng, rng.choice(widths)) for _ in sources]
     table = Table(size=SIZE, slots=rng.choice([8, 32]), seed=seed)
-    found = translate(
-        table, sources, each, start=START, end=END, max_length=LIMIT + 1, generation=generation
-    )
+    found = translate(table, sources, each, CONFIG.replace(max_length=LIMIT + 1), generation)
     for source, own, hypotheses in zip(sources, each, found, strict=True):
         limit = max(own.max_length or 0, len(own.prefix) + 1)
         expected = reference_search(table, source, own, generation, limit)

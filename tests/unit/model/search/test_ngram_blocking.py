@@ -135,14 +135,7 @@ def test_forced_tokens_may_repeat() -> None:
 def run(
     backend: Backend, sources: list[list[int]], options: DecodingOptions, config: Any
 ) -> list[tuple[int, ...]]:
-    found = translate(
-        backend,
-        sources,
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-    )
+    found = translate(backend, sources, options, config)
     return [listed[0].tokens for listed in found]
 
 

@@ -477,7 +477,7 @@ def test_a_text_that_overflows_ends_alone(name: str, kind: str) -> None:
     assert found[0] is None and expected[0] is not None and found[1] is not None
     assert [each.tokens for each in found[1]] == [each.tokens for each in expected[0]]
     with pytest.raises(NotFiniteError):
-        translate(one, [bad], options, start=2, end=3, max_length=64)
+        translate(one, [bad], options, model().config)
     assert run(one, [good], options) == expected  # nothing stays behind in its slots
 
 

@@ -120,14 +120,9 @@ def test_beams_agree_with_torch(decoder: str, precision: Precision) -> None:
     sources = sentences(transformer.config, (5, 30, 18))
     config = transformer.config
     options = DecodingOptions(beam_size=4, hypotheses=4, max_length=40)
-    bounds = {
-        "start": config.decoder_start_id,
-        "end": config.eos_id,
-        "max_length": config.max_length,
-    }
     backend = cpu_backend(transformer, precision, threads=2)
-    ours = translate(backend, sources, options, **bounds)
-    theirs = translate(torch_backend(transformer, precision), sources, options, **bounds)
+    ours = translate(backend, sources, options, config)
+    theirs = translate(torch_backend(transformer, precision), sources, options, config)
     assert backend.pages_used == 0
     for our, their in zip(ours, theirs, strict=True):
         if precision == "float32":
@@ -172,15 +167,10 @@ def test_multi_step_equals_single_steps_without_forbidden_tokens(
     transformer.embedding.weight.data[3] *= 3  # so that some rows end
     config = transformer.config
     sources = sentences(config, tuple(range(2, 10)))
-    bounds = {
-        "start": config.decoder_start_id,
-        "end": config.eos_id,
-        "max_length": config.max_length,
-    }
     generation, options = Generation(forbidden=forbidden), DecodingOptions(max_length=30)
     single = cpu_backend(transformer, precision)
     single.end = -1  # not the model's: the driver takes single steps
-    expected = translate(single, sources, options, generation=generation, **bounds)
+    expected = translate(single, sources, options, config, generation)
     backend, calls = cpu_backend(transformer, precision), []
 
     def counted(self: CpuBackend, *given: Any) -> list[StepOutput]:
@@ -189,7 +179,7 @@ def test_multi_step_equals_single_steps_without_forbidden_tokens(
 
     multi_step = CpuBackend.multi_step
     monkeypatch.setattr(CpuBackend, "multi_step", counted)
-    assert translate(backend, sources, options, generation=generation, **bounds) == expected
+    assert translate(backend, sources, options, config, generation) == expected
     assert set(calls) == {forbidden}
     written = {token for best in expected for token in best[0].tokens}
     assert len({len(best[0].tokens) for best in expected}) > 1  # rows end at different steps
@@ -258,11 +248,6 @@ def test_forced_decoding_in_one_pass_equals_single_steps(options: dict[str, Any]
     transformer = tiny()
     config = transformer.config
     sources = sentences(config, (5, 30, 18, 2, 9))
-    bounds = {
-        "start": config.decoder_start_id,
-        "end": config.eos_id,
-        "max_length": config.max_length,
-    }
     mixed = [DecodingOptions(**options, max_length=20), DecodingOptions(max_length=20)] * 2 + [
         DecodingOptions(**options)
     ]
@@ -271,9 +256,7 @@ def test_forced_decoding_in_one_pass_equals_single_steps(options: dict[str, Any]
     forced_steps = backend.forced_steps
     backend.forced_steps = lambda *given: calls.append(given) or forced_steps(*given)  # type: ignore[method-assign]
     single = OneStepAtATime(stepwise)
-    assert translate(backend, sources, mixed, **bounds) == translate(
-        single, sources, mixed, **bounds
-    )
+    assert translate(backend, sources, mixed, config) == translate(single, sources, mixed, config)
     assert calls
 
 

@@ -71,7 +71,7 @@ def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
     options = DecodingOptions(beam_size=beam, hypotheses=beam, max_length=45)
     inputs = sources(11)
     found = [
-        translate(backend, inputs, options, start=2, end=3, max_length=150)
+        translate(backend, inputs, options, model.config)
         for backend in (TorchBackend(model, 7), GraphedBackend(model, 7, capture=False))
     ]
     for plain, fixed in zip(*found, strict=True):

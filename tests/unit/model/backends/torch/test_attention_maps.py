@@ -52,14 +52,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedWeights]:
 def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
     config = transformer.config
     backend = TorchBackend(transformer, slots=options.beam_size)
-    [hypotheses] = translate(
-        backend,
-        [SOURCE],
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-    )
+    [hypotheses] = translate(backend, [SOURCE], options, config)
     return hypotheses[0]
 
 

@@ -82,7 +82,7 @@ def test_attention_maps_come_from_the_backend_that_decodes(
     source = (9, 8, 40, 21, 3)
     for masked in ((), (("cross", 1, 0), ("encoder", 0, 1))):
         options = DecodingOptions(beam_size=3, max_length=20, masked_heads=masked)
-        [[best, *_]] = translate(loaded.backend, [source], options, start=2, end=3, max_length=48)
+        [[best, *_]] = translate(loaded.backend, [source], options, CONFIG)
         maps = loaded.backend.attention_maps(source, best.tokens, masked)
         assert tuple(maps.token_scores[: len(best.token_scores)].tolist()) == best.token_scores
         assert maps.cross.shape == (2, 2, len(best.tokens) + 1, len(source))

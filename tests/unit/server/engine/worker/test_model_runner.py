@@ -63,14 +63,7 @@ def sources(number: int) -> list[tuple[int, ...]]:
 def alone(
     backend: TorchBackend, source: tuple[int, ...], options: DecodingOptions
 ) -> tuple[Hypothesis, ...]:
-    found = translate(
-        backend,
-        [source],
-        options,
-        start=CONFIG.decoder_start_id,
-        end=CONFIG.eos_id,
-        max_length=CONFIG.max_length,
-    )
+    found = translate(backend, [source], options, CONFIG)
     return found[0]
 
 

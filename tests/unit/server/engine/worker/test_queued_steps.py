@@ -148,7 +148,8 @@ def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.M
     assert len(backend.log) > 20
     monkeypatch.setattr(driver, "supports_queueing", lambda backend: False)
     sources, options = [one.source for one in jobs], [one.options for one in jobs]
-    expected = translate(Logged(seed % 2), sources, options, start=2, end=3, max_length=LONGEST)
+    plain = Logged(seed % 2)
+    expected = translate(plain, sources, options, plain.transformer.config)
     failed = [
         answer
         for answer in found.values()
