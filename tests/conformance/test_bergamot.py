@@ -22,7 +22,7 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.search.options import Hypothesis
 from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
-from tests.support.models.firefox_samples import SHAPES, Sample, targets, trained_sample
+from tests.support.models.firefox_models import SHAPES, Sample, targets, trained_sample
 from tests.support.servers.live import ROOT
 
 pytestmark = pytest.mark.programs

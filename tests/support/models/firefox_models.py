@@ -1,9 +1,14 @@
-"""Random models in the layout of Firefox (Bergamot): Marian's binary format with int8 or float32
-tensors, and a SentencePiece model of random text."""
+"""Random and trained Transformers in the files of Firefox's models, with lexical shortlists, and
+texts for comparisons with other engines."""
 
 from __future__ import annotations
 
+import itertools
+import random
+import re
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +19,13 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from model.config import ModelConfig
+from model.convert.importer import import_model
 from model.convert.marian.reader import marian_sinusoids
+from model.model_folder import ModelFolder
+from model.search.backend_interface import Backend
+from model.search.options import Hypothesis
 from model.transformer import Transformer
+from tests.support.models.folders import hypotheses
 from tests.support.models.marian_models import (
     made_up_text,
     marian_arrays,
@@ -168,3 +178,75 @@ def train(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return transformer.eval()
+
+
+MAGIC = 0xF11A48D5013417F5
+
+
+def binary_shortlist(lists: Sequence[Sequence[int]], first: int, magic: int = MAGIC) -> bytes:
+    """Returns a file with the targets of each source token, besides the `first` tokens that every
+    source allows."""
+    flat = [target for targets in lists for target in targets]
+    offsets = [0, *itertools.accumulate(map(len, lists))]
+    header = struct.pack(
+        "<6Q", magic, 0, first, max(map(len, lists), default=0), len(offsets), len(flat)
+    )
+    return (
+        header + struct.pack(f"<{len(offsets)}Q", *offsets) + struct.pack(f"<{len(flat)}I", *flat)
+    )
+
+
+def random_lists(sources: int, targets: int, best: int, seed: int = 1) -> list[list[int]]:
+    """Returns `best` random target tokens for each source token."""
+    draw = random.Random(seed)
+    return [sorted(draw.sample(range(targets), best)) for _ in range(sources)]
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "one vocabulary, 2 decoder layers": {},
+    "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A model in both formats, and the texts to translate."""
+
+    path: Path
+    folder: ModelFolder
+    texts: list[str]
+
+    @property
+    def model(self) -> Path:
+        """The model file of Marian, in float32."""
+        return next(self.path.glob("model.*.bin"))
+
+    @property
+    def vocabularies(self) -> list[Path]:
+        """One or two SentencePiece models."""
+        return sorted(self.path.glob("*.spm"))
+
+
+def trained_sample(path: Path, shape: str) -> Sample:
+    """Trains a model of one of SHAPES for some seconds, because targets of random weights hardly
+    depend on their sources."""
+    trained_firefox(path / "ende", precision="float32", steps=200, **SHAPES[shape])
+    folder = import_model(path / "ende", path / "weights")
+    # Bergamot splits texts at sentence ends; these have none.
+    return Sample(
+        path / "ende",
+        folder,
+        [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]],
+    )
+
+
+def targets(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
+    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in
+    a batch."""
+    tokenizer = sample.folder.load_tokenizer()
+    sources = [tokenizer.encode_ids(text) for text in sample.texts]
+    longest = 2 * max(map(len, sources))
+    return [
+        best
+        for best, *_ in hypotheses(sample.folder, sources, backend, max_length=longest, **options)
+    ]

@@ -1,11 +1,13 @@
-"""Model folders, and their translations by our search, as token ids and as pieces, for comparisons
-with other libraries."""
+"""Model folders, their translations by our search as token ids and as pieces, and comparisons of
+translations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
@@ -62,3 +64,25 @@ def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
     source, _ = folder_pieces(folder)
     files = folder.tokenizer
     return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]
+
+
+def assert_same_up_to_ties(
+    left: Sequence[Hypothesis], right: Sequence[Hypothesis], tolerance: float
+) -> None:
+    """Asserts that hypotheses are equal. Where tokens differ, the two choices must be a tie: their
+    scores are within the tolerance, so that a difference in the last digit of a sum may have
+    decided."""
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        if one.tokens == other.tokens:
+            assert one.token_scores == pytest.approx(other.token_scores, abs=tolerance)
+            assert one.finish_reason == other.finish_reason
+            continue
+        equal = 0
+        while one.tokens[equal : equal + 1] == other.tokens[equal : equal + 1]:
+            equal += 1
+        until = slice(equal + 1)  # with the first tokens that differ
+        greedy_tie = one.token_scores[until] == pytest.approx(
+            other.token_scores[until], abs=tolerance
+        )
+        assert greedy_tie or one.score == pytest.approx(other.score, abs=tolerance)

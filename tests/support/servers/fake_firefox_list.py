@@ -11,8 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.support.models.firefox_models import random_firefox
-from tests.support.models.shortlists import binary_shortlist, random_lists
+from tests.support.models.firefox_models import binary_shortlist, random_firefox, random_lists
 
 MODEL, SHORTLIST = "model.ende.intgemm.alphas.bin", "lex.50.50.ende.s2t.bin"
 

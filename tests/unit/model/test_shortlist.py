@@ -26,8 +26,8 @@ from tests.support.models.cpu_models import (
     sentences,
     tiny,
 )
+from tests.support.models.firefox_models import random_lists
 from tests.support.models.folders import new_folder
-from tests.support.models.shortlists import random_lists
 
 END = 0
 

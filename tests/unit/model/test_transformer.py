@@ -16,7 +16,7 @@ from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
 from model.positions import sinusoidal_table
 from model.transformer import Transformer
-from tests.support.models.hypotheses import assert_same_up_to_ties
+from tests.support.models.folders import assert_same_up_to_ties
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 
 pytestmark = pytest.mark.numeric

@@ -27,8 +27,7 @@ from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Job, Look
 from server.engine.ipc.options import WorkerOptions
 from tests.support.engine.loading import load
-from tests.support.models.folders import new_folder
-from tests.support.models.hypotheses import assert_same_up_to_ties
+from tests.support.models.folders import assert_same_up_to_ties, new_folder
 
 pytestmark = pytest.mark.numeric
 

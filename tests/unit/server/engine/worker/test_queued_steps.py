@@ -23,7 +23,7 @@ from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.sequence import Sequence as Started
-from tests.support.models.hypotheses import assert_same_up_to_ties
+from tests.support.models.folders import assert_same_up_to_ties
 from tests.support.models.random_models import random_model
 
 LONGEST = 20
