@@ -24,7 +24,8 @@ def finished(steps: Generator[None, None, Result]) -> Result:
 
 
 class ForcedPasses(Protocol):
-    """A backend that runs a given target through its decoder. Backends inherit `attention_maps`."""
+    """A backend that runs a given target through its decoder. Backends inherit `attention_maps`
+    and `linked_maps`."""
 
     def attention_passes(
         self,
@@ -56,22 +57,6 @@ class ForcedPasses(Protocol):
             self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice)
         )
 
-
-class InspectableBackend(Backend, ForcedPasses, Protocol):
-    """A backend of search that also computes attention maps and word readings, without changes of
-    slots."""
-
-    @property
-    def details(self) -> Mapping[str, str]:
-        """How it computes, for status pages; empty where there is nothing to add."""
-
-    @property
-    def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets by default; "" if none does."""
-
-    def has_shortlist(self, digest: str) -> bool:
-        """Returns True if it has this shortlist, or ignores them all."""
-
     def soft_maps(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice
     ) -> list[AttentionMaps]:
@@ -93,6 +78,23 @@ class InspectableBackend(Backend, ForcedPasses, Protocol):
         wanted: Sequence[Sequence[int]],
     ) -> tuple[list[AttentionMaps], list[WordReading]]:
         """Returns what `soft_maps` and `read_words` do, of two sentences for each pair."""
+        return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
+
+
+class InspectableBackend(Backend, ForcedPasses, Protocol):
+    """A backend of search that also computes attention maps and word readings, without changes of
+    slots."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """How it computes, for status pages; empty where there is nothing to add."""
+
+    @property
+    def shortlist(self) -> str:
+        """The digest of the shortlist that limits targets by default; "" if none does."""
+
+    def has_shortlist(self, digest: str) -> bool:
+        """Returns True if it has this shortlist, or ignores them all."""
 
     def close(self) -> None:
         """Releases memory outside Python. The backend cannot be used afterwards."""

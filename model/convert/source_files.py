@@ -26,7 +26,6 @@ from model.shortlist import Shortlist
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
-MAX_SENTENCEPIECE_BYTES = 64_000_000
 _MISSING = 0.25
 """Largest share of a SentencePiece model's pieces that its vocabulary may lack."""
 SUPPRESSED = -60_000.0
@@ -86,15 +85,18 @@ def few(reasons: list[str]) -> list[str]:
     )
 
 
+def unreadable(path: Path, error: OSError) -> ImportRefused:
+    """Returns the refusal of a file that cannot be read."""
+    return ImportRefused(path, [f"the file cannot be read ({error.strerror or error})"])
+
+
 def read_bytes(path: Path, most: int) -> bytes:
     """Reads a file of at most `most` bytes. Raises ImportRefused."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise ImportRefused(
-            path, [f"the file cannot be read ({error.strerror or error})"]
-        ) from None
+        raise unreadable(path, error) from None
     if len(data) > most:
         raise ImportRefused(path, [f"the file is larger than {most} bytes"])
     return data
@@ -129,7 +131,7 @@ def read_optional(path: Path) -> dict[str, Any]:
 
 def read_sentencepiece(path: Path) -> bytes:
     """Reads a SentencePiece model and checks that it loads. Raises ImportRefused."""
-    data = read_bytes(path, MAX_SENTENCEPIECE_BYTES)
+    data = read_bytes(path, MAX_VOCABULARY_BYTES)
     try:
         sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(data)
     except (RuntimeError, ValueError, TypeError):

@@ -432,7 +432,7 @@ class CpuBackend(ForcedPasses):
         that are the first of their sentences are encoded once."""
         sources = [tuple(source) for source, _ in pairs]
         if len(pairs) > MOST_CAPTURES or sources != [sentence.ids for sentence in sentences[::2]]:
-            return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
+            return super().linked_maps(pairs, choice, sentences, wanted)
         for source, target in pairs:
             check_pair(self.config, source, target)
         check_choice(self.config, choice)

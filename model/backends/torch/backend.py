@@ -115,15 +115,6 @@ class TorchBackend(ForcedPasses):
             for arguments in zip(sentences, wanted, strict=True)
         ]
 
-    def linked_maps(
-        self,
-        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-        choice: MapChoice,
-        sentences: Sequence[WordedSentence],
-        wanted: Sequence[Sequence[int]],
-    ) -> tuple[list[AttentionMaps], list[WordReading]]:
-        return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
-
     def close(self) -> None:
         """Does nothing: Python frees the memory."""
 

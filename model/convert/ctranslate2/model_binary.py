@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.convert.source_files import ImportRefused, Tensors
+from model.convert.source_files import ImportRefused, Tensors, unreadable
 from model.weight_files import from_bfloat16
 
 BINARY = "model.bin"
@@ -35,9 +35,7 @@ def read_model_binary(file: Path) -> Tensors:
         with file.open("rb") as opened:
             return _read(file, opened, file.stat().st_size)
     except OSError as error:
-        raise ImportRefused(
-            file, [f"the file cannot be read ({error.strerror or error})"]
-        ) from None
+        raise unreadable(file, error) from None
     except (struct.error, UnicodeDecodeError, EOFError):
         raise ImportRefused(
             file, ["the file is not a model of CTranslate2, or is truncated"]

@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors
+from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors, unreadable
 
 _OPTIONS = "special:model.yml"
 _NOT_NEEDED = ("_QuantMultA",)
@@ -91,9 +91,7 @@ def _read_binary(file: Path) -> Tensors:
             for name, kind, shape, part in _entries(data)
         }
     except OSError as error:
-        raise ImportRefused(
-            file, [f"the file cannot be read ({error.strerror or error})"]
-        ) from None
+        raise unreadable(file, error) from None
     except (struct.error, ValueError, OverflowError) as error:
         if isinstance(error, ImportRefused):
             raise
