@@ -26,11 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recipe_with_overrides(options: argparse.Namespace) -> Recipe:
     recipe = load_recipe(options.recipe, options.data)
-    if getattr(options, "minutes", None) is not None:
-        recipe = replace(recipe, train=replace(recipe.train, minutes=options.minutes))
-    if getattr(options, "steps", None) is not None:
-        recipe = replace(recipe, train=replace(recipe.train, steps=options.steps))
-    return recipe
+    given = {key: getattr(options, key, None) for key in ("minutes", "steps")}
+    budget = {key: value for key, value in given.items() if value is not None}
+    return replace(recipe, train=replace(recipe.train, **budget))
 
 
 def _run(options: argparse.Namespace, recipe: Recipe) -> None:
@@ -40,7 +38,6 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
 
     from training import commands
     from training.loop.hardware import keep_freed_memory
-    from training.package import package
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -53,22 +50,16 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
                 raise RecipeError(
                     "--until is a share between 0 and 1, and --batch-processes at least 0."
                 )
-            places = {"until": options.until, "processes": options.batch_processes}
-            commands.train(recipe, options.folder, cooldown=options.cooldown, **places)
+            limits = {"until": options.until, "processes": options.batch_processes}
+            commands.train(recipe, options.folder, cooldown=options.cooldown, **limits)
         case "shortlist":
             print(commands.write_shortlist(recipe, options.folder, options.weights))
         case _:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
             mixture = None if options.mix is None else (options.mix, options.share)
-            package(
-                recipe,
-                options.recipe,
-                options.folder,
-                options.weights,
-                last=options.last,
-                mixture=mixture,
-            )
+            places = (options.recipe, options.folder, options.weights)
+            commands.package(recipe, *places, last=options.last, mixture=mixture)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from model.shortlist import Shortlist
 from training.data.augment import build_augmenter
 from training.data.batches import PADDING, Batches
+from training.data.corpus import SpecialIds, special_ids
 from training.data.shards import Shard
-from training.data.vocabulary import SpecialIds, special_ids
 from training.recipe import Recipe, RecipeError
 
 Ids = NDArray[np.int64]

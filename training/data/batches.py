@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.data.augment import Augmenter, kind_number
-from training.data.corpus import weight_of
+from training.data.corpus import SpecialIds, weight_of
 from training.data.shards import Shard
-from training.data.vocabulary import SpecialIds
 from training.recipe import Recipe, RecipeError
 
 Ids = NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -92,8 +91,8 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
     group: list[int] = []
     names: dict[str, int] = {}
     for pairs in _chunks(recipe):
-        left = processor.encode([pair.english for pair in pairs], num_threads=_cores())
-        right = processor.encode([pair.other for pair in pairs], num_threads=_cores())
+        left = processor.encode([pair.english for pair in pairs])
+        right = processor.encode([pair.other for pair in pairs])
         kept: tuple[list[int], list[int]] = ([], [])
         for pair, *both in zip(pairs, left, right, strict=True):
             shorter, longer = sorted(map(len, both))
@@ -122,7 +121,3 @@ def _chunks(recipe: Recipe) -> Iterator[list[Pair]]:
         pairs = (p for p in read_pairs(Path(file)) if weight_of(recipe, p.source) > 0)
         while chunk := list(islice(pairs, _CHUNK)):
             yield chunk
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

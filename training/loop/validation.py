@@ -15,9 +15,8 @@ from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.data.batches import Batch, Batches
-from training.data.corpus import read_pairs
+from training.data.corpus import SpecialIds, read_pairs
 from training.data.shards import Shard, shard_file
-from training.data.vocabulary import SpecialIds
 from training.loop.hardware import autocast, without_compilation
 from training.loop.loss import perplexity_loss
 from training.recipe import Recipe

@@ -32,11 +32,10 @@ from tests.support.models.tiny_training import (
 )
 from training import commands, shortlist
 from training.back_translation import main
-from training.commands import build_trainer
+from training.commands import average, build_trainer, mix, package, rounded
 from training.data.augment import Augmenter
 from training.data.batches import Batches, sampling_rates
-from training.data.vocabulary import SpecialIds
-from training.package import average, mix, package, rounded
+from training.data.corpus import SpecialIds
 from training.recipe import RecipeError
 from training.shortlist import Ids, Lexicon, learn_lexicon
 

@@ -18,12 +18,11 @@ from tqdm import TqdmWarning
 
 from tests.support.models.tiny_training import made_recipe, run_folder, tiny_recipe
 from training import commands
-from training.commands import build_trainer, cooling
+from training.commands import average, build_trainer, cooling
 from training.loop import checkpoint, trainer
 from training.loop.checkpoint import checkpoints
 from training.loop.hardware import autocast, gradient_scaler
 from training.loop.optimizers import set_rates
-from training.package import average
 from training.recipe import RecipeError, TrainRecipe
 
 

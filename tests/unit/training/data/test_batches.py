@@ -30,8 +30,8 @@ from training.data.batches import (
     sampling_rates,
     target_tokens,
 )
+from training.data.corpus import SpecialIds
 from training.data.shards import Shard, shard_file, tokenise
-from training.data.vocabulary import SpecialIds
 from training.recipe import RecipeError
 
 _IDS = SpecialIds(2, 3, {"en": 4, "de": 5, "fr": 6})
