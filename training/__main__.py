@@ -26,8 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recipe_with_overrides(options: argparse.Namespace) -> Recipe:
     recipe = load_recipe(options.recipe, options.data)
-    given = {key: getattr(options, key, None) for key in ("minutes", "steps")}
-    budget = {key: value for key, value in given.items() if value is not None}
+    limits = {key: getattr(options, key, None) for key in ("minutes", "steps")}
+    budget = {key: value for key, value in limits.items() if value is not None}
     return replace(recipe, train=replace(recipe.train, **budget))
 
 

@@ -207,7 +207,9 @@ def word_links(
     jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
     for words, evidence, soft in pairs:
         scores.append(fit(words, evidence, between_runs(soft, *words.runs)))
-    hidden = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
+    hidden = yield from posteriors(
+        [*scores, *(emissions.T for emissions in scores)], [*jumps, *jumps]
+    )
     count = len(pairs)
     return [
         links(
@@ -261,7 +263,7 @@ def posteriors(
     Emission scores (n, m) of each pair -> (n, m). The expected hidden word follows the last hidden
     word; the empty word does not move it. A pair's jump says how much transitions prefer it.
     """
-    probabilities = [np.zeros(each.shape, dtype=np.float32) for each in scores]
+    probabilities = [np.zeros(emissions.shape, dtype=np.float32) for emissions in scores]
     batches: defaultdict[int, list[int]] = defaultdict(list)
     for number, emission in enumerate(scores):
         if emission.size:

@@ -465,11 +465,11 @@ class CpuBackend(ForcedPasses):
         cross-attention sees only that word. The sentences are one batch; with `keep` the first of
         each two is kept for `_captured`. Raises ValueError for invalid ids, lengths and words."""
         config = self.config
-        for sentence, asked in zip(sentences, wanted, strict=True):
-            check_words(config, sentence, asked)
+        for sentence, firsts in zip(sentences, wanted, strict=True):
+            check_words(config, sentence, firsts)
         sizes = [
-            (len(sentence.ids), len(sentence.words), len(asked))
-            for sentence, asked in zip(sentences, wanted, strict=True)
+            (len(sentence.ids), len(sentence.words), len(firsts))
+            for sentence, firsts in zip(sentences, wanted, strict=True)
         ]
         states = np.empty((sum(size[0] for size in sizes), config.d_model), dtype=np.float32)
         scores = np.empty(sum(size[1] * size[2] for size in sizes), dtype=np.float32)

@@ -93,8 +93,8 @@ class _InFloat32(TorchFunctionMode):
         if function is functional.layer_norm:
             args = args[0].float(), *args[1:]
             named |= {name: named[name].float() for name in ("weight", "bias")}
-        found = function(*args, **named)
-        return found.float() if function is functional.embedding else found
+        output = function(*args, **named)
+        return output.float() if function is functional.embedding else output
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -167,8 +167,8 @@ def read_words(
         return WordReading(states, np.empty((0, len(wanted)), dtype=np.float32))
     pieces, seen = _pieces(memory, sentence.words)
     start = torch.full((len(pieces), 1), config.decoder_start_id, device=memory.device)
-    said = transformer.logits(transformer.decode(pieces, seen, start))[:, 0]  # (W, vocabulary)
-    return WordReading(states, to_array(said.float().log_softmax(dim=-1)[:, list(wanted)]))
+    logits = transformer.logits(transformer.decode(pieces, seen, start))[:, 0]  # (W, vocabulary)
+    return WordReading(states, to_array(logits.float().log_softmax(dim=-1)[:, list(wanted)]))
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
