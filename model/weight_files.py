@@ -1,4 +1,4 @@
-"""The weights of a model folder: model.safetensors, or shards with an index. Tensors are read one at a
+"""The weights of a model folder: model.safetensors, or shards with an index, read one tensor at a
 time as NumPy arrays. Imports no torch."""
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 """Maps each tensor to its shard, as in Hugging Face's folders."""
 SAMPLE_BYTES = 4096
+Float32 = NDArray[np.float32]
+INT8_MAX, SCALES = 127, "int8_scales"
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -66,10 +68,6 @@ def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
             content.seek(max(0, size - ends_bytes))
             digest.update(content.read(ends_bytes))
     return digest.hexdigest()
-
-
-Float32 = NDArray[np.float32]
-INT8_MAX, SCALES = 127, "int8_scales"
 
 
 class SafetensorFiles(Mapping[str, Float32]):

@@ -37,6 +37,10 @@ _WAIT = timedelta(hours=12)
 _BRANCH_FILE = "branch.json"
 _CHECKPOINTS, _KEPT = 10, 3
 """Checkpoints written during the cool-down, and those kept for averaging."""
+MANTISSA_BITS = 4
+"""Bits of the mantissa that `rounded` keeps. The loss of the default model grows by 0.0002."""
+_FILE_BYTES = 40_000_000
+"""Largest weight file, so that Git hosts accept it."""
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -164,13 +168,6 @@ def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
     validator = Validator(recipe, folder, model, tokenizer, ids)
     made = BatchProcesses(batches, processes) if processes else batches
     return Trainer(recipe.train, folder, model, made, validator.scores)
-
-
-MANTISSA_BITS = 4
-"""Bits of the mantissa that `rounded` keeps. The loss of the default model grows by 0.0002."""
-
-_FILE_BYTES = 40_000_000
-"""Largest weight file, so that Git hosts accept it."""
 
 
 def package(

@@ -29,6 +29,15 @@ LEAST_GAP = 0.8
 """Smallest limit of `DirectionLimits.gap`."""
 _SAMPLE_BYTES = 4_000_000
 """Bytes at each end of a weight file that its hash covers."""
+Float64 = NDArray[np.float64]
+LEAST_SENTENCES = 100
+_STEPS, _RIDGE = 30, 1e-3
+_BINS = 10
+_FOLDS = 5
+_SHORT_SHARE = 0.01
+"""Share of the translations that are short."""
+_GAP_SHARE = 0.005
+"""Largest share of good translations whose gap counts as an omission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +129,6 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 def weights_hash(folder: Path) -> str:
     """Returns a hash of names, sizes and ends of a folder's weight files."""
     return hash_of_files(weight_files(folder), _SAMPLE_BYTES)[:16]
-
-
-Float64 = NDArray[np.float64]
-
-LEAST_SENTENCES = 100
-_STEPS, _RIDGE = 30, 1e-3
-_BINS = 10
-_FOLDS = 5
-_SHORT_SHARE = 0.01
-"""Share of the translations that are short."""
-_GAP_SHARE = 0.005
-"""Largest share of good translations whose gap counts as an omission."""
 
 
 @dataclass(frozen=True, slots=True)

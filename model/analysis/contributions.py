@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from model.analysis.types import Head
 
 Array = NDArray[np.float32]
+Weights = NDArray[np.float32]
 
 
 def value_products(
@@ -53,9 +54,6 @@ def layer_contributions(cross: Array, products: Array) -> Array:
     weights = cross.transpose(0, 3, 2, 1)  # (L, S, T, H)
     squares = ((weights @ products) * weights).sum(axis=-1)  # (L, S, T)
     return np.ascontiguousarray(np.sqrt(np.maximum(squares, 0)).transpose(0, 2, 1))
-
-
-Weights = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

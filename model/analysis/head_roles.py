@@ -40,6 +40,20 @@ _NEAR = 0.1
 """Largest distance of relative positions (0 to 1) that counts as diagonal."""
 _ENDS_BYTES = 1 << 20
 _MAX_BYTES = 10_000_000
+Role = Literal[
+    "previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"
+]
+_OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {
+    "cross": (),
+    "encoder": (("same", 0), ("previous", -1), ("next", 1)),
+    # A row of the decoder is named by the token that it produced; key k is the token before the one
+    # produced in row k.
+    "decoder": (("previous", 0), ("before_previous", -1)),
+}
+"""Positional roles of each kind: the key that a query attends to, relative to its row."""
+_ROLE_SHARE = 0.5
+"""Least share of queries with their largest weight at a position for a positional role."""
+_DIAGONAL, _BROAD = 0.4, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,24 +231,6 @@ def measure_losses(
         first = layers[kind].index(max(layers[kind]))
         others[kind] = rise(kind, [layer for layer in every if layer != first], heads)
     return HeadLosses(sentences, round(whole, 4), single, layers, others)
-
-
-Role = Literal[
-    "previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"
-]
-
-_OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {
-    "cross": (),
-    "encoder": (("same", 0), ("previous", -1), ("next", 1)),
-    # A row of the decoder is named by the token that it produced; key k is the token before the one
-    # produced in row k.
-    "decoder": (("previous", 0), ("before_previous", -1)),
-}
-"""Positional roles of each kind: the key that a query attends to, relative to its row."""
-
-_ROLE_SHARE = 0.5
-"""Least share of queries with their largest weight at a position for a positional role."""
-_DIAGONAL, _BROAD = 0.4, 0.8
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,43 @@ from dataclasses import dataclass
 
 from model.config import ModelConfig
 
+_PROJECTIONS = (
+    ("query", "q_proj", "q"),
+    ("key", "k_proj", "k"),
+    ("value", "v_proj", "v"),
+    ("output", "out_proj", "o"),
+)
+SIDES = ("encoder", "decoder")
+_CTRANSLATE2_FEED_FORWARD = {
+    "ffn/layer_norm": ["feed_forward_residual.norm"],
+    "ffn/linear_0": ["feed_forward.inner"],
+    "ffn/linear_1": ["feed_forward.outer"],
+}
+_CTRANSLATE2_SELF = {
+    "self_attention/linear_0": [
+        "self_attention.query",
+        "self_attention.key",
+        "self_attention.value",
+    ],
+    "self_attention/linear_1": ["self_attention.output"],
+}
+_CTRANSLATE2_LAYERS: dict[str, dict[str, list[str]]] = {
+    "encoder": {
+        "self_attention/layer_norm": ["attention_residual.norm"],
+        **_CTRANSLATE2_SELF,
+        **_CTRANSLATE2_FEED_FORWARD,
+    },
+    "decoder": {
+        "self_attention/layer_norm": ["self_residual.norm"],
+        **_CTRANSLATE2_SELF,
+        "attention/layer_norm": ["cross_residual.norm"],
+        "attention/linear_0": ["cross_attention.query"],
+        "attention/linear_1": ["cross_attention.key", "cross_attention.value"],
+        "attention/linear_2": ["cross_attention.output"],
+        **_CTRANSLATE2_FEED_FORWARD,
+    },
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -20,14 +57,6 @@ class Part:
     marian_bias: str | None
     linear: bool = True
     """Marian stores the weight of a linear layer transposed."""
-
-
-_PROJECTIONS = (
-    ("query", "q_proj", "q"),
-    ("key", "k_proj", "k"),
-    ("value", "v_proj", "v"),
-    ("output", "out_proj", "o"),
-)
 
 
 def parts(config: ModelConfig) -> Iterator[Part]:
@@ -114,38 +143,6 @@ def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator
     yield Part(f"{feed_forward}.inner", f"{theirs}.fc1", f"{marian}_ffn_W1", f"{marian}_ffn_b1")
     yield Part(f"{feed_forward}.outer", f"{theirs}.fc2", f"{marian}_ffn_W2", f"{marian}_ffn_b2")
     yield norm("feed_forward_residual", "final_layer_norm", "ffn_ffn_ln")
-
-
-SIDES = ("encoder", "decoder")
-_CTRANSLATE2_FEED_FORWARD = {
-    "ffn/layer_norm": ["feed_forward_residual.norm"],
-    "ffn/linear_0": ["feed_forward.inner"],
-    "ffn/linear_1": ["feed_forward.outer"],
-}
-_CTRANSLATE2_SELF = {
-    "self_attention/linear_0": [
-        "self_attention.query",
-        "self_attention.key",
-        "self_attention.value",
-    ],
-    "self_attention/linear_1": ["self_attention.output"],
-}
-_CTRANSLATE2_LAYERS: dict[str, dict[str, list[str]]] = {
-    "encoder": {
-        "self_attention/layer_norm": ["attention_residual.norm"],
-        **_CTRANSLATE2_SELF,
-        **_CTRANSLATE2_FEED_FORWARD,
-    },
-    "decoder": {
-        "self_attention/layer_norm": ["self_residual.norm"],
-        **_CTRANSLATE2_SELF,
-        "attention/layer_norm": ["cross_residual.norm"],
-        "attention/linear_0": ["cross_attention.query"],
-        "attention/linear_1": ["cross_attention.key", "cross_attention.value"],
-        "attention/linear_2": ["cross_attention.output"],
-        **_CTRANSLATE2_FEED_FORWARD,
-    },
-}
 
 
 def ctranslate2_parts(

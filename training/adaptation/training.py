@@ -35,6 +35,12 @@ _RATE = 5e-3
 """Adam's peak rate times the square root of d_model."""
 _BATCH_TOKENS, _MOST_LOGITS = 2048, 1 << 28
 """Target tokens of a batch; and the most logits, the largest tensor if the vocabulary is large."""
+_LONGEST = 128
+"""Tokens of the longest side of a pair."""
+_MASKED_SHARE = 0.5
+"""Share of the pairs whose common spans are masked, as a server masks what is not translated."""
+Example = tuple[tuple[int, ...], tuple[int, ...]]
+"""Model input and output: the source with tags and end, the target with start and end."""
 
 
 def train(
@@ -118,15 +124,6 @@ def write_mixture(
     if shortlist is not None:
         shortlist.write(path)
     return folder
-
-
-_LONGEST = 128
-"""Tokens of the longest side of a pair."""
-_MASKED_SHARE = 0.5
-"""Share of the pairs whose common spans are masked, as a server masks what is not translated."""
-
-Example = tuple[tuple[int, ...], tuple[int, ...]]
-"""Model input and output: the source with tags and end, the target with start and end."""
 
 
 def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str]) -> list[Example]:

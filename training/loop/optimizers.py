@@ -13,6 +13,10 @@ from torch import Tensor, distributed, nn
 from training.loop.hardware import has_bfloat16_products
 from training.recipe import RecipeError, TrainRecipe
 
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+_STEPS = 5
+_EPSILON = 1e-7
+
 
 def average_gradients(parameters: Iterable[nn.Parameter], ranks: int) -> None:
     """Averages the gradients over all ranks, in one transfer, which takes less than half of the
@@ -105,11 +109,6 @@ def set_rates(
         for group in optimizer.param_groups:
             group["lr"] = peak * factor
     return recipe.rate * factor
-
-
-_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-_STEPS = 5
-_EPSILON = 1e-7
 
 
 class Muon(torch.optim.Optimizer):

@@ -18,6 +18,18 @@ _CPU_INFO = Path("/proc/cpuinfo")
 _MACHINES = {"x86_64": "x86-64", "aarch64": "ARM64"}
 # AT_HWCAP and AT_HWCAP2 of getauxval, and their bits
 _HARDWARE_BITS = {"asimddp": (16, 20), "i8mm": (26, 13)}
+_AVX2 = ("avx2", "fma")
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
+_AVX512_OPTIONS = (
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512dq",
+    "-mavx512vl",
+    "-mavx512vnni",
+    "-mavx2",
+    "-mfma",
+)
+TRIAL_SECONDS = 20
 
 
 class CpuBackendUnavailable(RuntimeError):
@@ -37,17 +49,6 @@ class InstructionSet:
     tiles: bool = False
 
 
-_AVX2 = ("avx2", "fma")
-_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
-_AVX512_OPTIONS = (
-    "-mavx512f",
-    "-mavx512bw",
-    "-mavx512dq",
-    "-mavx512vl",
-    "-mavx512vnni",
-    "-mavx2",
-    "-mfma",
-)
 INSTRUCTION_SETS = (
     InstructionSet(
         "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True,
@@ -134,9 +135,6 @@ def _tiles_permitted() -> bool:
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     arguments = map(ctypes.c_long, (arch_prctl, request_permission, tile_data))
     return bool(ctypes.CDLL(None).syscall(*arguments) == 0)
-
-
-TRIAL_SECONDS = 20
 
 
 def fastest_first(

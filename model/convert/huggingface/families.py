@@ -1,5 +1,5 @@
-"""The families of models in Hugging Face's layout: Marian (OPUS-MT), and the pre-norm models of fairseq
-with many languages, M2M100, NLLB-200, SMaLL-100 and mBART-50."""
+"""The families of models in Hugging Face's layout: Marian (OPUS-MT), and the pre-norm models of
+fairseq with many languages, M2M100, NLLB-200, SMaLL-100 and mBART-50."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ from model.convert.source_files import (
 )
 from model.convert.vocabulary import sentencepiece_vocabulary
 from model.weight_files import Float32
+
+SENTENCEPIECE = "sentencepiece.bpe.model"
+TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
+_FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+"""Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are
+one less."""
+_FIRST_PIECE, _OFFSET = 3, 1
+_FIRST_POSITION = 2
+"""fairseq does not use the first two rows of its position tables."""
 
 
 def read_opus_mt(path: Path) -> Imported:
@@ -102,16 +111,6 @@ def _vocabularies(
             [f"</s> is {written['</s>']} in the vocabulary and {config.eos_id} in config.json"],
         )
     return written["<unk>"], source, target
-
-
-SENTENCEPIECE = "sentencepiece.bpe.model"
-TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
-_FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-"""Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are
-one less."""
-_FIRST_PIECE, _OFFSET = 3, 1
-_FIRST_POSITION = 2
-"""fairseq does not use the first two rows of its position tables."""
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:

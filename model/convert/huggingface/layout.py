@@ -15,6 +15,23 @@ from model.convert.source_files import Imported, ImportRefused, Source, Tensors,
 from model.model_folder import Generation
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
+log = logging.getLogger(__name__)
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(
+        ("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"),
+        (1,),
+    ),
+    **dict.fromkeys(
+        ("min_length", "min_new_tokens", "encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)
+    ),
+    **dict.fromkeys(
+        ("do_sample", "penalty_alpha", "begin_suppress_tokens", "sequence_bias", "force_words_ids"),
+        (),
+    ),
+    **dict.fromkeys(("exponential_decay_length_penalty", "constraints"), ()),
+    "early_stopping": (True,),
+}
+"""Settings that are not applied, with the values besides null and false that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +149,6 @@ def _unrepresentable(fields: dict[str, Any], shape: dict[str, Any]) -> list[str]
     if fields.get("normalize_before") and "norm" not in shape:
         reasons.append("normalize_before is not supported")
     return reasons
-
-
-log = logging.getLogger(__name__)
-_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(
-        ("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"),
-        (1,),
-    ),
-    **dict.fromkeys(
-        ("min_length", "min_new_tokens", "encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)
-    ),
-    **dict.fromkeys(
-        ("do_sample", "penalty_alpha", "begin_suppress_tokens", "sequence_bias", "force_words_ids"),
-        (),
-    ),
-    **dict.fromkeys(("exponential_decay_length_penalty", "constraints"), ()),
-    "early_stopping": (True,),
-}
-"""Settings that are not applied, with the values besides null and false that change nothing."""
 
 
 def generation_settings(path: Path, fields: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,9 @@ _LANGUAGE = re.compile(r"__([a-zA-Z]+)__|([a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{
 """__en__, eng_Latn and en_XX."""
 _LETTERS = {"lstrip": "l", "rstrip": "r", "single_word": "w", "special": "s"}
 _MOST, _LONGEST = 100_000, 1_000
+_UNIGRAM, _BPE = 1, 2
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
+_IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
 
 def read_added(path: Path) -> dict[str, dict[str, Any]]:
@@ -77,11 +80,6 @@ def language_code_of(token: Any) -> str | None:
     """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; else None."""
     stated = _LANGUAGE.fullmatch(token) if isinstance(token, str) else None
     return stated and (stated[1] or stated[2])
-
-
-_UNIGRAM, _BPE = 1, 2
-_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
-_IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
 
 def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:

@@ -49,6 +49,34 @@ WEIGHTS = (
 )
 _IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
 """Sinusoids that old M2M100 checkpoints store and transformers computes."""
+_BFLOAT16 = "<u2"
+_TYPES = {
+    "Float": "<f4",
+    "Half": "<f2",
+    "BFloat16": _BFLOAT16,
+    "Double": "<f8",
+    "Long": "<i8",
+    "Int": "<i4",
+}
+_KNOWN: dict[tuple[str, str], Any] = {
+    **{("torch", f"{name}Storage"): kind for name, kind in _TYPES.items()},
+    ("torch._utils", "_rebuild_tensor_v2"): lambda *arguments: arguments[:4],
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+    ("collections", "OrderedDict"): OrderedDict,
+}
+"""What a pickle may refer to or call."""
+_NO_TENSORS = (
+    "the file does not hold a dictionary of tensors alone: save the model by save_pretrained"
+)
+_BROKEN = (
+    zipfile.BadZipFile,
+    OSError,
+    EOFError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 
 
 def read_weights(path: Path) -> Tensors:
@@ -175,36 +203,6 @@ def _learned_positions(config: ModelConfig, stored: Tensors, first: int) -> Tens
         ):
             return {"positions.weight": table}
     return {}
-
-
-_BFLOAT16 = "<u2"
-_TYPES = {
-    "Float": "<f4",
-    "Half": "<f2",
-    "BFloat16": _BFLOAT16,
-    "Double": "<f8",
-    "Long": "<i8",
-    "Int": "<i4",
-}
-_KNOWN: dict[tuple[str, str], Any] = {
-    **{("torch", f"{name}Storage"): kind for name, kind in _TYPES.items()},
-    ("torch._utils", "_rebuild_tensor_v2"): lambda *arguments: arguments[:4],
-    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
-    ("collections", "OrderedDict"): OrderedDict,
-}
-"""What a pickle may refer to or call."""
-_NO_TENSORS = (
-    "the file does not hold a dictionary of tensors alone: save the model by save_pretrained"
-)
-_BROKEN = (
-    zipfile.BadZipFile,
-    OSError,
-    EOFError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
 
 
 class _Unpickler(pickle.Unpickler):

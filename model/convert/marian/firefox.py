@@ -4,7 +4,8 @@ from the list that Mozilla publishes (models.json).
 A folder has `model.ende.intgemm.alphas.bin`, `vocab.ende.spm` (or `srcvocab.ende.spm` and
 `trgvocab.ende.spm`), `lex.50.50.ende.s2t.bin` and metadata.json. The list has `baseUrl`, and for
 each pair its models: architecture, release status, paths of gzip files, size and SHA-256 of the
-unpacked weights, and scores on FLORES-200. It has no hash of the other files; gzip's CRC is checked.
+unpacked weights, and scores on FLORES-200. It has no hash of the other files; gzip's CRC is
+checked.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ _HEADER = struct.Struct("<6Q")
 _MAX_SHORTLIST_BYTES = 1 << 28
 _CODE = "([a-z]{2,3}(?:_[a-z]{2,4})?)"
 _PAIR = re.compile(rf"[^.]*\.(?:(en){_CODE}|{_CODE}(en)|([a-z]{{2}}){_CODE})\.")
+_PREFIX = "firefox/"
+_ARCHITECTURES = ("base-memory", "base", "tiny")
+_VOCABULARIES = (("vocab",), ("srcVocab", "trgVocab"))
+_SHORTLIST = "lexicalShortlist"
+_MAX_FILE_BYTES = 1_000_000_000
+_INCOMPLETE = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError)
+_NO_LIST = "{} is not a list of Firefox's models."
 
 
 def read_firefox(path: Path) -> Imported:
@@ -174,15 +182,6 @@ def read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
         return Shortlist(used, allowed, min(first, config.vocab_size), shared, config.vocab_size)
     except ValueError as error:
         raise ImportRefused(file, [str(error)]) from None
-
-
-_PREFIX = "firefox/"
-_ARCHITECTURES = ("base-memory", "base", "tiny")
-_VOCABULARIES = (("vocab",), ("srcVocab", "trgVocab"))
-_SHORTLIST = "lexicalShortlist"
-_MAX_FILE_BYTES = 1_000_000_000
-_INCOMPLETE = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError)
-_NO_LIST = "{} is not a list of Firefox's models."
 
 
 @dataclass(frozen=True, slots=True)

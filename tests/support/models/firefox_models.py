@@ -37,6 +37,11 @@ from tests.support.models.marian_models import (
 Precision = Literal["float32", "int8"]
 _TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}
 _ALIGNMENT = 256
+MAGIC = 0xF11A48D5013417F5
+SHAPES: dict[str, dict[str, Any]] = {
+    "one vocabulary, 2 decoder layers": {},
+    "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},
+}
 
 
 def random_firefox(
@@ -180,9 +185,6 @@ def train(
     return transformer.eval()
 
 
-MAGIC = 0xF11A48D5013417F5
-
-
 def binary_shortlist(lists: Sequence[Sequence[int]], first: int, magic: int = MAGIC) -> bytes:
     """Returns a file with the targets of each source token, besides the `first` tokens that every
     source allows."""
@@ -200,12 +202,6 @@ def random_lists(sources: int, targets: int, best: int, seed: int = 1) -> list[l
     """Returns `best` random target tokens for each source token."""
     draw = random.Random(seed)
     return [sorted(draw.sample(range(targets), best)) for _ in range(sources)]
-
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "one vocabulary, 2 decoder layers": {},
-    "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},
-}
 
 
 @dataclass(frozen=True, slots=True)
