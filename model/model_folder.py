@@ -96,11 +96,11 @@ class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
     `beam_size` is the width for requests that set none, 0 if the model states none; likewise
-    `length_penalty` with its `normalization` (None), `early_stopping`, `shrinking_beam` and
-    `no_repeat_ngram_size` (all of `model.search.options`). `beam_threshold` is the pruning of
-    `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen, but keep their
-    part of the distribution. With `forced_end` a target that reaches the maximum length ends there
-    with the end of sentence, whose log-probability counts as 0.
+    `length_penalty`, None if it states none, with its `normalization`, `early_stopping`,
+    `shrinking_beam` and `no_repeat_ngram_size` (all of `model.search.options`). `beam_threshold` is
+    the pruning of `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen,
+    but keep their part of the distribution. With `forced_end` a target that reaches the maximum
+    length ends there with the end of sentence, whose log-probability counts as 0.
     """
 
     beam_size: int = 0
