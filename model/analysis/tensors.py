@@ -1,32 +1,16 @@
 """The named tensors of a layer, which a forced pass returns: every number between two layers of the
-paper.
+paper. NumPy only.
 
-This list is a contract between the page, the docs, the backends and the engine
+This list is a contract between the page, docs/attention.md, the backends and the engine
 (csrc/layers/attention_capture.h), which may fuse what lies between two tensors. Those in `CAPTURED`
-are written by a backend, the others follow from them and from the maps by NumPy (`layer_tensors`).
-`GET /attention/tensors` answers them for one layer and one head of a translation:
+are written by a backend, the others follow from them and from the maps (`layer_tensors`). `GET
+/attention/tensors` returns them for one layer and one head of a translation.
 
-    GET
-    /attention/tensors?id=ID&part=cross&layer=1&head=3&position=2&names=cross.query,cross.scores,feed_forward.mean,logits
-
-    {"id": "ID", "model": "en-de", "language": {"source": "en", "target": "de"}, "sentence": 0,
-     "sentences": 1, "leg": 0, "legs": 1, "exact": true, "part": "cross", "layer": 1, "head": 3,
-     "position": 2, "rows": ["<s>", "▁Die", "▁Katze"], "keys": ["▁The", "▁cat", "</s>"],
-     "candidates": [["▁schläft", "▁ruht"]], "tensors": { "cross.query": {"axes": "rD", "shape": [1,
-     64], "formula": "x W_Q + b_Q", "values": [[0.125, ...]]}, "cross.scores": {"axes": "rk",
-     "shape": [1, 3], "formula": "query key^T / sqrt(D)", "values": [[1.5, -0.25, 0.75]]},
-     "feed_forward.mean": {"axes": "r", "shape": [1], "formula": "mean of residual", "values":
-     [0.0625]}, "logits": {"axes": "rc", "shape": [1, 2], "formula": "norm E^T + b", "values":
-     [[9.5, 7.25]]}}}
-
-`part` is the attention whose head is shown: `encoder` (self-attention of the encoder), `decoder`
-(of the decoder) or `cross`. All other tensors are those of its layer. Axes: r rows (the pieces that
-the layer reads: `rows`), k keys (the pieces that are attended to: `keys`), D features of a head, d
+`part` is the attention whose head is shown; all other tensors are those of its layer. Axes: r rows
+(the pieces that the layer reads), k keys (the pieces that are attended to), D features of a head, d
 of the model, f of the feed-forward network, c candidates. `position` keeps one row of r, counted
-from 0 in `rows`, and all of k. Without `names` all tensors are returned that the layer has. At most
-`NUMBERS_LIMIT` numbers are returned. They are float32; scores and logits are in nats. A row of
-`candidates` names the pieces of a row of `logits`; null stands for a candidate that does not exist.
-NumPy only."""
+from 0, and all of k. Numbers are float32; scores and logits are in nats.
+"""
 
 from __future__ import annotations
 
