@@ -73,8 +73,8 @@ def perform(
             ]
             workspace.result.write_bytes(document.write(translations))
             return {}
-        texts = [tagged_of(text, document.format).text for text in document.texts]
-        size = sum([len(text.strip("\r\n")) for text in texts])
+        shown = [tagged_of(text, document.format).text.strip("\r\n") for text in document.texts]
+        size = sum(map(len, shown))
         if size > characters:
             raise TextTooLong(
                 f"The file's {size:,} characters are over the limit of {characters:,}."

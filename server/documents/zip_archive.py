@@ -43,29 +43,27 @@ class Archive:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             raise InvalidRequest(f"{NO_ARCHIVE}.") from error
-        self._entries = self._zip.infolist()
-        self.names = {entry.filename: entry for entry in self._entries}
+        entries = self._zip.infolist()
+        self.names = {entry.filename: entry for entry in entries}
         """The entries by name, in order."""
         self._compared = {compared(name): name for name in self.names}
         self._read: set[str] = set()
         self._size, self._memory = 0, 0  # of the parts that were read
-        unpacked = sum(entry.file_size for entry in self._entries)
+        unpacked = sum(entry.file_size for entry in entries)
         if (
-            len(self._entries) > ENTRIES_LIMIT
+            len(entries) > ENTRIES_LIMIT
             or unpacked > UNPACKED_BYTES
             or unpacked > RATIO_LIMIT * len(data)
         ):
             raise PayloadTooLarge("The file unpacks to more than this server reads.")
-        if len(self.names) != len(self._entries):
+        if len(self.names) != len(entries):
             raise InvalidRequest("The file is damaged: two of its parts have the same name.")
-        if any(
-            entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries
-        ):
+        if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in entries):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
-        for entry in self._entries:  # damage is reported before the translation starts
+        for entry in entries:  # damage is reported before the translation starts
             self._copy(entry, None)
 
-    def found(self, name: str) -> str | None:
+    def name_of(self, name: str) -> str | None:
         """Returns the name of an entry as the archive writes it."""
         return self._compared.get(compared(name))
 
@@ -98,7 +96,7 @@ class Archive:
         """Returns the archive with some entries replaced, in the same order and compression."""
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
-            for entry in self._entries:
+            for entry in self.names.values():
                 content = parts.get(entry.filename)
                 header = zipfile.ZipInfo(entry.filename, entry.date_time)
                 header.compress_type = entry.compress_type  # the first one of an EPUB is not packed

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from model.analysis.attention_alignment import Word, words
+from model.analysis.attention_alignment import Word
 from model.analysis.pair_alignment import PairWords, WordedSentence, WordLink, compared, spellings
-from model.analysis.types import ALIGNMENT
-from server.engine.ipc.messages import JobResult, Look
 from server.text.projection import Link
 from server.translation.catalog import Leg
-
-Attend = Callable[[Look], Awaitable[JobResult | None]]
-"""Returns the attention of a forced pass; None if the worker cannot compute it."""
 
 
 def compares_words(leg: Leg) -> bool:
@@ -58,21 +53,3 @@ def linked_words(
         [(word.start, word.end) for word in side if not word.special] for side in (sources, targets)
     )
     return {(first[i], second[j]): probability for i, j, probability in links}
-
-
-async def sentence_links(
-    leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
-) -> list[Link]:
-    """Returns the links between the text `read`, encoded as `ids`, and the text of `tokens`; none
-    if `attend` returns None."""
-    source, target = leg.encode(read), leg.model.tokenizer.decode_pieces(tokens)
-    sources = words(read, source.pieces, source.offsets)
-    targets = words(target.text, target.pieces, target.offsets)
-    look = Look(
-        leg.model.alignment.chosen(ALIGNMENT),
-        words=pair_words(leg, (ids, tokens), (sources, targets)),
-        maps=False,
-    )
-    answer = await attend(look)
-    linked = linked_words(answer.links, sources, targets) if answer is not None else {}
-    return sorted(linked)

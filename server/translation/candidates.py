@@ -6,10 +6,10 @@ score of the earlier one by its margin.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from model.search.options import DecodingOptions
 from model.symbols import forms_of_address
@@ -62,32 +62,23 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
     )
 
 
-def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine[Any, Any, Draft]:
-    """Returns a translation of a form of the segment, reranked if the request asks for it."""
-    draft = context.decode(form, segment)
-    return (
-        _reranked(context, "reverse" if form == "beam" else form, draft)
-        if context.options.rerank
-        else draft
-    )
+async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Draft:
+    """Returns a translation of a form of the segment.
 
-
-async def _reranked(
-    context: SentenceContext, form: Form, decoding: Coroutine[Any, Any, Draft]
-) -> Draft:
-    """Returns the draft with the hypotheses of the request, ordered by the scores of both
-    directions: a hypothesis that leaves out or invents something makes its source improbable (Yee,
-    Dauphin and Auli 2019, "Simple and Effective Noisy Channel Modeling"). The best one does not
-    depend on the number of hypotheses."""
-    draft = await decoding
-    if draft.copied:
+    If the request asks for reranking, the hypotheses are ordered by the scores of both directions:
+    a hypothesis that leaves out or invents something makes its source improbable (Yee, Dauphin and
+    Auli 2019, "Simple and Effective Noisy Channel Modeling"). The best one does not depend on the
+    number of hypotheses."""
+    draft = await context.decode(form, segment)
+    if draft.copied or not context.options.rerank:
         return draft
     wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
     lowest = hypotheses[0].score - MARGIN
     near = sum([each.score >= lowest for each in hypotheses[: min(MOST, context.best.beam_size)]])
     draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses[: max(near, wanted)]))
     if near > 1 and (reverse := context.leg.reverse) is not None:
-        draft = await _in_both_directions(context, form, reverse, draft, near)
+        scores: Form = "reverse" if form == "beam" else form
+        draft = await _in_both_directions(context, scores, reverse, draft, near)
     answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
     return Draft(
         draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
@@ -233,7 +224,7 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
     reading = segment.reading
     visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes], "\n")
     read, written = visible.casefold(), target.casefold()
-    found = lost_tokens(visible, reading.without_stand_ins(target), leg.target)
+    missing = lost_tokens(visible, reading.without_stand_ins(target), leg.target)
     names = []
     for name in _names_in_bytes(segment, leg):
         word = visible[name.start : name.end].casefold().removesuffix("s")  # of a genitive
@@ -241,7 +232,9 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
             names.append(name)
     names += _damaged(visible, target, leg)
     return (
-        [*(found or ()), *names] if found is not None or names or reading.missing(target) else None
+        [*(missing or ()), *names]
+        if missing is not None or names or reading.missing(target)
+        else None
     )
 
 
@@ -283,12 +276,12 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
     letters = [each for each in {*segment.text} if each.isalpha() and not each.isascii()]
     rare = [each for each in letters if each.lower() not in _RARE_LETTERS]
     spelled = {each for each in rare if tokenizer.may_spell(tokenizer.encode_ids(each.lower()))}
-    found = words(segment.text) if spelled else ()
-    parts = [segment.text[word.start : word.end] for word in found]
+    every = words(segment.text) if spelled else ()
+    parts = [segment.text[word.start : word.end] for word in every]
     names = [*map(spelled.intersection, parts)]
     return [
         word
-        for n, (word, part) in enumerate(zip(found, parts, strict=True))
+        for n, (word, part) in enumerate(zip(every, parts, strict=True))
         if any(names[max(0, n - 2) : n + 3])
         and (names[n] or len(part.encode()) > len(part) <= len(tokenizer.encode_target(part)) + 1)
     ]

@@ -3,13 +3,14 @@ request also checks its attention, in one more pass of the model."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import LOW, length_ratio
 from model.analysis.types import ALIGNMENT
 from model.search.repetition import has_loop
-from server.engine.ipc.messages import Look
+from server.engine.ipc.messages import JobResult, Look
 from server.text.exact_tokens import lost_numbers
 from server.text.languages import LATIN, is_evidently_in, scripts_of
 from server.text.translation_checks import (
@@ -19,7 +20,6 @@ from server.text.translation_checks import (
     ordinary_words,
     repeats,
 )
-from server.translation.alignment import Attend
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.types import FAULTS, Flag
@@ -33,6 +33,8 @@ LEAST_COVERED_TOKENS, MOST_CELLS = 8, 20_000
 checked: shorter sentences have no large gaps, and a model may have a thousand maps."""
 UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"})
 """Scripts without spaces between words, whose gaps are not measured."""
+Attend = Callable[[Look], Awaitable[JobResult | None]]
+"""Returns the attention of a forced pass; None if it failed."""
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

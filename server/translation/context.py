@@ -6,9 +6,10 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
+from model.analysis.attention_alignment import words
+from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from model.search.search import normalize
 from server.engine.client.engine_client import EngineClient, InFlight
@@ -18,7 +19,7 @@ from server.observability.metrics import Metrics
 from server.text.finishing import Finished
 from server.text.language_id import LanguageDetector
 from server.text.projection import Link
-from server.translation.alignment import sentence_links
+from server.translation import alignment
 from server.translation.catalog import Leg
 from server.translation.preparation import Segment
 from server.translation.types import Flag, Sentence, TranslationRequest
@@ -154,10 +155,17 @@ class SentenceContext:
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-        """Returns the links between the text `read`, encoded as `ids`, and that of `tokens`."""
-        return await sentence_links(
-            self.leg, read, ids, tokens, partial(self.attention, ids, tokens, form="links")
-        )
+        """Returns the links between the text `read`, encoded as `ids`, and that of `tokens`; none
+        if the attention failed."""
+        source, target = self.leg.encode(read), self.leg.model.tokenizer.decode_pieces(tokens)
+        sources = words(read, source.pieces, source.offsets)
+        targets = words(target.text, target.pieces, target.offsets)
+        pairs = alignment.pair_words(self.leg, (ids, tokens), (sources, targets))
+        look = Look(self.leg.model.alignment.chosen(ALIGNMENT), words=pairs, maps=False)
+        answer = await self.attention(ids, tokens, look, "links")
+        if answer is None:
+            return []
+        return sorted(alignment.linked_words(answer.links, sources, targets))
 
     async def attention(
         self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look, form: Form = "attention"

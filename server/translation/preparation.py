@@ -348,8 +348,8 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
 
     made = with_reading(tagged)
     if made.ids and (tokenizer.may_spell(made.ids) or may_lack(tagged.text, tokenizer, readable)):
-        found = with_unwritable(tagged, tokenizer, readable)
-        return made if found is tagged else with_reading(found)
+        written = with_unwritable(tagged, tokenizer, readable)
+        return made if written is tagged else with_reading(written)
     return made
 
 

@@ -118,29 +118,29 @@ class ResultCache:
 
     async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
         """Returns the cached translations by position; all or none if `together`."""
-        found: dict[int, Translation] = {}
+        cached: dict[int, Translation] = {}
         for number, key in enumerate(keys):
             if entry := self._entries.get(key):
                 if entry[0] <= self._clock():
                     self._remove(key)
                 else:
                     self._entries.move_to_end(key)
-                    found[number] = entry[2]
-        if self._store is not None and self._store.up and len(found) < len(keys):
-            found |= await self._shared(
-                self._store, {n: key for n, key in enumerate(keys) if n not in found}
+                    cached[number] = entry[2]
+        if self._store is not None and self._store.up and len(cached) < len(keys):
+            cached |= await self._shared(
+                self._store, {n: key for n, key in enumerate(keys) if n not in cached}
             )
-        if together and len(found) < len(keys):
-            found = {}
-        self.hits += len(found)
-        self.misses += len(keys) - len(found)
-        return found
+        if together and len(cached) < len(keys):
+            cached = {}
+        self.hits += len(cached)
+        self.misses += len(keys) - len(cached)
+        return cached
 
     async def _shared(self, store: RedisStore, keys: dict[int, bytes]) -> dict[int, Translation]:
         """Returns the translations in Redis by position, and keeps them in memory."""
         try:
             values = await store.find_all(NAME, [key.hex() for key in keys.values()])
-            found = {
+            shared = {
                 n: JSON.validate_json(value)
                 for n, value in zip(keys, values, strict=True)
                 if value is not None
@@ -152,10 +152,10 @@ class ResultCache:
                 "the result cache in Redis holds a value that no server of this version wrote"
             )
             return {}
-        self.shared_hits += len(found)
-        for number, translation in found.items():
+        self.shared_hits += len(shared)
+        for number, translation in shared.items():
             self._keep(keys[number], translation)
-        return found
+        return shared
 
     def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
         """Keeps translations. They are not shared while Redis cannot be reached."""

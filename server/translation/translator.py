@@ -97,23 +97,23 @@ class Translator:
         if cache is None or not computation or request.storage == "none":
             return await self._translate(request, listener)
         keys = cache.keys(request, catalog, computation)
-        found: dict[int, Translation] = {}
-        if request.storage == "use":  # what is translated together is found together
+        cached: dict[int, Translation] = {}
+        if request.storage == "use":  # what is translated together is cached together
             together = listener is not None or request.source.strip().lower() == AUTO
-            found = await cache.find(keys, together=together)
-        missing = [number for number in range(len(keys)) if number not in found]
+            cached = await cache.find(keys, together=together)
+        missing = [number for number in range(len(keys)) if number not in cached]
         done: list[Translation] = []
         if missing:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
             texts = tuple([request.texts[number] for number in missing])
-            remaining = dataclasses.replace(request, texts=texts) if found else request
+            remaining = dataclasses.replace(request, texts=texts) if cached else request
             done = await self._translate(remaining, listener)
             if current and self.engine.workers.computation == computation:
                 cache.add([keys[number] for number in missing], done)
         cache.note(request.key)
         slices = Slices()
-        for number in sorted(found):
-            done.insert(number, await self._repeated(number, found[number], request, listener))
+        for number in sorted(cached):
+            done.insert(number, await self._repeated(number, cached[number], request, listener))
             await slices.next()
         return done
 

@@ -20,7 +20,7 @@ MOST_TIMES, SPARE_BYTES = 3, 40
 LEAST_WORDS, LEAST_LETTERS, SAMPLE = 5, 24, 200
 """Least words and characters of a text whose language is judged, by its first SAMPLE characters."""
 LEAST_WRONG = 10
-"""A file is refused if at least so many texts, and half of the judged ones, are in another
+"""A file is refused if LEAST_WRONG texts or more, and half of the judged ones, are in another
 language."""
 NEIGHBOURS = "en de fr es it pt nl pl sv".split()
 """Languages that a text may be in instead."""

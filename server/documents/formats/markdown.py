@@ -137,8 +137,8 @@ def labels_of(text: str, start: int, end: int) -> Iterator[Place]:
         for value in labels(token):
             yield label_place(text, at + value.start(5), at + value.end(5), is_attribute=True)
         at += len(token if isinstance(token, str) else token.raw)
-    for found in QUOTES[sign].finditer(text, start, end) if sign in QUOTES else ():
-        yield label_place(text, *found.span(found.lastindex or 0))
+    for match in QUOTES[sign].finditer(text, start, end) if sign in QUOTES else ():
+        yield label_place(text, *match.span(match.lastindex or 0))
 
 
 def label_place(text: str, start: int, end: int, is_attribute: bool = False) -> Place:
@@ -191,42 +191,31 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
             yield from labels_of(text, position, limit)
             end = limit
             continue
-        spans: list[tuple[int, int]] = []
-        # A line may consist of separators that strip() removes.
-        for content in [line.strip() for line in token.content.split("\n") if line.strip()] or [""]:
-            start = text.find(content, position, limit)
-            if start < 0:
-                start = text.find(content := content.replace("|", "\\|"), position, limit)
-            if start < 0:
-                break
-            position = start + len(content)
-            spans.append((start, position))
-        else:
-            end = position
-            gaps = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
-            ends = [gap[gap.index("\n") :] for gap in gaps]
-            indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
-            kept = [
-                gap[: gap.index("\n") + 1] + end[len(indent) :]
-                for gap, end in zip(gaps, ends, strict=True)
-            ]
-            source = "".join(
-                text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True)
-            )
-            tagged, escaped = to_inline(source, references)
-            for markup in TOKEN.finditer(text, spans[0][0], end):
-                yield from labels_of(text, *markup.span())
-            if before in CELLS:
-                escaped["|"] = "\\|"
-            yield Block(
-                spans[0][0],
-                end,
-                tagged,
-                source,
-                escaped,
-                indent,
-                before in (*CELLS, "heading_open"),
-            )
+        if not (spans := spans_of(token.content, text, position, limit)):
+            continue
+        end = spans[-1][1]
+        gaps = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
+        ends = [gap[gap.index("\n") :] for gap in gaps]
+        indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
+        kept = [
+            gap[: gap.index("\n") + 1] + end[len(indent) :]
+            for gap, end in zip(gaps, ends, strict=True)
+        ]
+        source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
+        tagged, escaped = to_inline(source, references)
+        for markup in TOKEN.finditer(text, spans[0][0], end):
+            yield from labels_of(text, *markup.span())
+        if before in CELLS:
+            escaped["|"] = "\\|"
+        yield Block(
+            spans[0][0],
+            end,
+            tagged,
+            source,
+            escaped,
+            indent,
+            before in (*CELLS, "heading_open"),
+        )
     for reference in references.values():
         start, stop = [lines[number] for number in reference["map"]]
         yield from labels_of(text, start, stop - 1)
@@ -236,6 +225,22 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
             continue
         tagged, escaped = to_inline(text[start:stop], references)
         yield Block(start, stop, tagged, "", {'"': '\\"', **escaped}, in_line=True)
+
+
+def spans_of(content: str, text: str, position: int, limit: int) -> list[tuple[int, int]]:
+    """Returns the places of the lines of a block in a part of the text; none if a line is not
+    there."""
+    spans: list[tuple[int, int]] = []
+    # A line may consist of separators that strip() removes.
+    for line in [line.strip() for line in content.split("\n") if line.strip()] or [""]:
+        start = text.find(line, position, limit)
+        if start < 0:
+            start = text.find(line := line.replace("|", "\\|"), position, limit)
+        if start < 0:
+            return []
+        position = start + len(line)
+        spans.append((start, position))
+    return spans
 
 
 def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -256,17 +261,17 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
         elif code and not code[1] and not fence and position < ends.get(code[2], 0):
             fence = code[2]
         mark = None if fence.isalpha() else FENCE.match(line)
-        found = None if fence or mark else FRAME.fullmatch(line)
-        lines.append("" if found or fence.isalpha() else line[min(size, 4 * len(bodies)) :])
+        frame = None if fence or mark else FRAME.fullmatch(line)
+        lines.append("" if frame or fence.isalpha() else line[min(size, 4 * len(bodies)) :])
         if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
             fence = "" if fence else mark[1]
-        if found["body"] if found else not fence and BODY.match(line):
+        if frame["body"] if frame else not fence and BODY.match(line):
             bodies.append(size + 4)
-        if found and found.lastgroup and found.lastgroup.startswith("title"):
+        if frame and frame.lastgroup and frame.lastgroup.startswith("title"):
             titles.append(
-                (position + found.start(found.lastgroup), position + found.end(found.lastgroup))
+                (position + frame.start(frame.lastgroup), position + frame.end(frame.lastgroup))
             )
-        elif found and "{" in line:
+        elif frame and "{" in line:
             titles.append((position + line.index("{"), position + len(line)))
         position += len(line) + 1
     return "\n".join(lines), titles

@@ -99,9 +99,9 @@ def quoted(text: str, source: str, ascii_only: bool = False) -> str:
     return json.dumps(text, ensure_ascii=ascii_only).translate(kept)
 
 
-def blank(found: re.Match[str]) -> str:
+def blank(match: re.Match[str]) -> str:
     """Returns a string as it is, and spaces instead of a comment."""
-    return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
+    return match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0])
 
 
 def find_values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:

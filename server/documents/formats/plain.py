@@ -124,7 +124,7 @@ def unmarked_utf_16(data: bytes) -> str | None:
 
 
 def legacy_encoding(data: bytes) -> str:
-    """Returns the encoding with one byte for each letter in which most letters outside ASCII belong
+    """Returns the encoding with one byte a letter in which most letters outside ASCII belong
     to one language, or ""."""
     chosen, best = "", -1
     for encoding, alphabets in ALPHABETS.items():

@@ -160,7 +160,7 @@ def written_as(source: str, tagged: Tagged, translated: str) -> str:
     """Returns a translation with its codes. The times of words stay in order."""
     new = written(translated, tagged.codes, ESCAPES[tagged.escape])
     moments = iter(MOMENT.findall(source))
-    new = MOMENT.sub(lambda found: next(moments, found[0]), new)
+    new = MOMENT.sub(lambda match: next(moments, match[0]), new)
     return spelled_as(source, new, {}) if tagged.escape else new
 
 

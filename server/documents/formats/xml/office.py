@@ -140,11 +140,10 @@ def read_parts(
     """Reads parts of a package. Texts in `kept` are not translated."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data, shown = bound_values(archive, package, roots.values())
-    found = [reader for root in roots.values() for reader in find_texts(root, tables)]
-    found += [partial(Label, element) for element in shown]
+    own = [reader for root in roots.values() for reader in find_texts(root, tables)]
     readers: list[Reader] = []
     texts: list[str] = []
-    for reader in found:
+    for reader in [*own, *[partial(Label, element) for element in shown]]:
         tagged = reader().tagged
         if has_words(tagged.text) and tagged.text not in kept:
             readers.append(reader)
@@ -204,14 +203,14 @@ def parts_by_kind(archive: Archive) -> dict[str, str]:
 def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
     """Yields the parts related to a part, or to the package (""), with their kinds."""
     folder, _, file = source.replace("\\", "/").rpartition("/")
-    relationships = archive.found(f"{folder}/_rels/{file}.rels")
+    relationships = archive.name_of(f"{folder}/_rels/{file}.rels")
     for relationship in (
         parse_xml(archive.part(relationships)).iter("{*}Relationship") if relationships else ()
     ):
         target = posixpath.normpath(
             posixpath.join("/", folder, unquote(relationship.get("Target", "")))
         )
-        part = archive.found(target)
+        part = archive.name_of(target)
         if part and relationship.get("TargetMode") != "External":
             yield part, relationship.get("Type", "").rpartition("/")[2]
 
