@@ -28,7 +28,7 @@ from server.services import default_options
 from server.text.languages import resolve_language_code
 from server.translation.catalog import ModelCatalog
 from server.translation.types import TranslationRequest
-from server.translation_memory.cleaning import read_memory
+from server.translation_memory import read_memory
 
 if TYPE_CHECKING:
     from training.adaptation.adaptation import Adapted

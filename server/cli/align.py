@@ -21,7 +21,7 @@ from server.config import add_flags
 from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest, TextTooLong
 from server.inspection.text_alignment import AlignmentMethod, TextAligner, between_spaces
-from server.translation_memory.formats import KINDS, reader_of
+from server.translation_memory import KINDS, reader_of
 
 NAME = "align"
 HELP = "Write the links between the words of sentences and their translations, without a server."

@@ -7,7 +7,7 @@ import pytest
 
 from model.pairs import Pair
 from server.errors import InvalidRequest
-from server.translation_memory.cleaning import read_memory
+from server.translation_memory import read_memory
 
 
 def tmx(*units: dict[str, str], head: str = "", name: str = "xml:lang") -> str:

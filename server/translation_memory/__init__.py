@@ -1,1 +1,0 @@
-"""Reads and cleans translation memories."""
