@@ -15,8 +15,7 @@ import pikepdf
 import typst
 
 from server.documents.document import Document
-from server.documents.formats.pdf.pages import document_of
-from server.documents.formats.pdf.paragraphs import Page, alignment
+from server.documents.formats.pdf.pages import Page, alignment, document_of
 from server.errors import InvalidRequest
 from server.text.languages import primary_subtag
 

@@ -10,8 +10,7 @@ import pikepdf
 import pytest
 
 from server.documents.formats import format_of
-from server.documents.formats.pdf.pages import read_pages
-from server.documents.formats.pdf.paragraphs import Box, Font
+from server.documents.formats.pdf.pages import Box, Font, read_pages
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
