@@ -140,10 +140,11 @@ def read_parts(
     """Reads parts of a package. Texts in `kept` are not translated."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data, shown = bound_values(archive, package, roots.values())
-    own = [reader for root in roots.values() for reader in find_texts(root, tables)]
+    every = [reader for root in roots.values() for reader in find_texts(root, tables)]
+    every += [partial(Label, element) for element in shown]
     readers: list[Reader] = []
     texts: list[str] = []
-    for reader in [*own, *[partial(Label, element) for element in shown]]:
+    for reader in every:
         tagged = reader().tagged
         if has_words(tagged.text) and tagged.text not in kept:
             readers.append(reader)
