@@ -3,21 +3,19 @@ order."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model.search.options import DecodingOptions
 from server.text.glossary import Entry, TermIndex
-from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.catalog import ModelCatalog
 from server.translation.types import Sentence, Translation
-from tests.support.engine.fake_engine import FIRST_LAYER
+from tests.support.engine.fake_engine import fake_model
 from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer
 from tests.support.engine.translating import translated
-
-PAIRS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 
 
 class GlossaryEngine(FaultyEngine):
@@ -45,15 +43,7 @@ def words(request: pytest.FixtureRequest) -> GlossaryEngine:
 
 @pytest.fixture
 def translate(words: GlossaryEngine) -> Translate:
-    model = ServedModel(
-        "words",
-        Path("weights") / "words",
-        tuple(PAIRS),
-        "CC0-1.0",
-        256,
-        words._tokenizer,
-        FIRST_LAYER,
-    )
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), tokenizer=words._tokenizer)])
 
     def call(text: str, entries: dict[str, str] | None = None, **fields: Any) -> Translation:
         exact = fields.pop("exact", True)
@@ -63,7 +53,7 @@ def translate(words: GlossaryEngine) -> Translate:
             else None
         )
         asked = {"source": "en", "target": "de", **fields}
-        return translated(words, text, catalog=ModelCatalog([model]), glossary=glossary, **asked)
+        return translated(words, text, catalog=catalog, glossary=glossary, **asked)
 
     return call
 

@@ -4,7 +4,7 @@ its stand-in."""
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import dataclasses
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 from server.config import Settings
 from server.services import Services
 from server.text.numbers import with_formats
-from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.catalog import ModelCatalog
 from server.translation.types import TranslationRequest
-from tests.support.engine.fake_engine import FIRST_LAYER
+from tests.support.engine.fake_engine import fake_model
 from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer, translated_word
 from tests.support.texts.generated_spans import KINDS, SpanTexts
 from tests.support.texts.kept_parts import TEXTS
@@ -30,15 +30,7 @@ async def losses(
     """Translates generated texts. Returns those that differ from the expected text, as (text,
     expected, translation)."""
     tokenizer = WordTokenizer(kind)
-    model = ServedModel(
-        "faulty",
-        Path("weights") / "faulty",
-        tuple(DIRECTIONS),
-        "CC0-1.0",
-        256,
-        tokenizer,
-        FIRST_LAYER,
-    )  # type: ignore[arg-type]
+    model = dataclasses.replace(fake_model(pairs=DIRECTIONS), tokenizer=tokenizer)
     services = Services(Settings(), FaultyEngine(tokenizer, seed), ModelCatalog([model]))
     await services.start()
     await services.loaded()
