@@ -310,9 +310,8 @@ class Cleaner:
         if (key := hash((folded(source), folded(target)))) in self._seen:
             return "repeated"
         self._seen.add(key)
-        return (
-            "in another language" if any([*map(self._is_elsewhere, texts, self._languages)]) else ""
-        )
+        elsewhere = [*map(self._is_elsewhere, texts, self._languages)]
+        return "in another language" if any(elsewhere) else ""
 
     def _is_elsewhere(self, text: str, language: str) -> bool:
         """Returns whether a text is certainly not in its language. Short texts never are."""

@@ -147,11 +147,9 @@ class FileStore:
     async def find(self, token: str) -> StoredFile:
         """Returns a file. Raises the errors of `check`."""
         await self.prune()
-        record = (
-            await self._records.find(NAME, token, TRANSFER_SECONDS)
-            if TOKEN.fullmatch(token)
-            else None
-        )
+        if not TOKEN.fullmatch(token):
+            self._missing(token)
+        record = await self._records.find(NAME, token, TRANSFER_SECONDS)
         if record is None:
             self._missing(token)
         head, _, content = record.partition(b"\n")
@@ -240,11 +238,9 @@ def open_store(
     folder = settings.file_folder
     alone = not records.shared or common is not None
     if folder is not None and (alone or not folder.is_dir()):
-        reason = (
-            "needs --state redis://host:port"
-            if alone
-            else f"must be a folder, and {str(folder)!r} is none"
-        )
+        reason = f"must be a folder, and {str(folder)!r} is none"
+        if alone:
+            reason = "needs --state redis://host:port"
         raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")
     limit = settings.file_keep_bytes // processes
     return FileStore(records, folder, settings.file_keep_seconds, limit, common)

@@ -183,11 +183,9 @@ class Glossaries:
                 raise InvalidRequest(
                     f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them."
                 )
-            written = (
-                [await self._merged(id, dictionary) for dictionary in dictionaries]
-                if merge
-                else dictionaries
-            )
+            written = dictionaries
+            if merge:
+                written = [await self._merged(id, dictionary) for dictionary in dictionaries]
             if (after := change(before)) is not None and written:
                 after = with_dictionaries(after, written, list(others.values()))
             if await self._store.write(records(before, after, written), {_TABLE: version}):
@@ -197,11 +195,9 @@ class Glossaries:
     async def _merged(self, id: str, dictionary: Dictionary) -> Dictionary:
         """Returns a dictionary with the stored entries of its pair added."""
         stored = await self._dictionary(id, (dictionary.source, dictionary.target))
-        return (
-            replace(dictionary, entries={**stored.entries, **dictionary.entries})
-            if stored
-            else dictionary
-        )
+        if stored is None:
+            return dictionary
+        return replace(dictionary, entries={**stored.entries, **dictionary.entries})
 
 
 def with_dictionaries(

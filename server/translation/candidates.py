@@ -57,9 +57,8 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
     """Returns the candidate that is chosen. `options` are those of the scores."""
     if before.faults != other.faults or before.draft.copied or other.draft.copied:
         return other if other.faults < before.faults else before
-    return (
-        other if other.draft.score(options) > before.draft.score(options) + other.margin else before
-    )
+    least = before.draft.score(options) + other.margin
+    return other if other.draft.score(options) > least else before
 
 
 async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Draft:
@@ -231,11 +230,9 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
         if word.strip() and written.count(word) < read.count(word):
             names.append(name)
     names += _damaged(visible, target, leg)
-    return (
-        [*(missing or ()), *names]
-        if missing is not None or names or reading.missing(target)
-        else None
-    )
+    if missing is None and not names and not reading.missing(target):
+        return None
+    return [*(missing or ()), *names]
 
 
 def _damaged(text: str, target: str, leg: Leg) -> list[Match]:

@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 NO_FORMALITY = (
     "Target language without forms of address: 'formality' is not supported for given "
-    "'target_lang'; prefer_more and "
-    "prefer_less pass without an effect."
+    "'target_lang'; prefer_more and prefer_less pass without an effect."
 )
 INVISIBLE = "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
 """Soft hyphens, joiners and direction marks, which a vocabulary spells in bytes."""
@@ -153,13 +152,9 @@ class Leg:
     def _with_defaults(self, options: DecodingOptions) -> DecodingOptions:
         if options.rerank:
             options = self._for_reranking(options)
-        chosen, first_token = (
-            options.with_defaults(self.model.beam_size, self.model.generation),
-            self.first_token,
-        )
-        return (
-            chosen if first_token is None else dataclasses.replace(chosen, first_token=first_token)
-        )
+        chosen = options.with_defaults(self.model.beam_size, self.model.generation)
+        first = self.first_token
+        return chosen if first is None else dataclasses.replace(chosen, first_token=first)
 
     def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:
         beam = max(options.beam_size or self.model.reranked_beam, options.hypotheses)
@@ -308,11 +303,9 @@ class ModelCatalog:
             model.reranked_beam if options.rerank else model.beam_size for model in self.models
         ]
         widest = options.with_defaults(max(stated, default=1))
-        return (
-            dataclasses.replace(widest, rerank=False)
-            if widest.beam_size == 1 and options.rerank
-            else widest
-        )
+        if widest.beam_size == 1 and options.rerank:
+            return dataclasses.replace(widest, rerank=False)
+        return widest
 
     def only(self, name: str) -> ModelCatalog:
         """Returns the catalog of one model. Raises InvalidRequest for an unknown name."""

@@ -93,11 +93,8 @@ def _is_enough(text: str) -> bool:
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:
     """Returns the flag of a target that copies its source, or is certainly in another language."""
     if is_copied(source, target):
-        return (
-            None
-            if context.detector.other_language(target, context.leg.target) is None
-            else "copied"
-        )
+        other = context.detector.other_language(target, context.leg.target)
+        return None if other is None else "copied"
     return "wrong_language" if _is_elsewhere(context, target, context.leg.target) else None
 
 

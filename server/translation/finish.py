@@ -24,7 +24,7 @@ from server.text.translation_checks import ordinary_words
 from server.translation import terms
 from server.translation.candidates import decoded
 from server.translation.context import COPIED, Draft, SentenceContext
-from server.translation.preparation import Segment, SegmentedText
+from server.translation.preparation import Segment
 
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
@@ -73,10 +73,8 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
     restored = finished[0].restored or len(words) > len(reading.stand_ins)
-    draft.finished, draft.flags = (
-        tuple(finished),
-        frozenset({"placeholder_restored"} if restored else ()),
-    )
+    draft.finished = tuple(finished)
+    draft.flags = frozenset({"placeholder_restored"} if restored else ())
     if tagged is not segment.tagged:
         draft.segment = replace(segment, tagged=tagged)
     return draft
@@ -117,19 +115,16 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
     drafts = await gather_or_cancel([context.translate(arm) for arm in contexts])
     targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
 
-    def translated(message: SegmentedText) -> Tagged:
-        return message.join([targets[arm.content] for arm in message.segments])
-
     messages = iter(segment.messages)
-    codes = [
-        _with_message(code, translated(next(messages))) if code.flows else code
-        for code in segment.tagged.codes
-    ]
-    return segment.tagged._replace(codes=tuple(codes))
 
+    def translated(code: Code) -> Code:
+        if not code.flows:
+            return code
+        segmented = next(messages)
+        message = segmented.join([targets[arm.content] for arm in segmented.segments])
+        return code._replace(equiv=message.text, data=None, message=message)
 
-def _with_message(code: Code, message: Tagged) -> Code:
-    return code._replace(equiv=message.text, data=None, message=message)
+    return segment.tagged._replace(codes=tuple(map(translated, segment.tagged.codes)))
 
 
 def _cased(segment: Segment, text: str) -> str:
@@ -227,11 +222,8 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the marks, hours and numbers of its source. A copied sentence only
     gets the separators of an amount or of a sentence without words."""
-    leg, source, everything = (
-        context.leg,
-        draft.segment.tagged.bare,
-        context.request.localize_numbers,
-    )
+    leg, source = context.leg, draft.segment.tagged.bare
+    everything = context.request.localize_numbers
     is_marked = ".." in source or not _MARKED.isdisjoint(source)
     if not draft.copied and (is_marked or may_hold(source)):
         edits = [

@@ -75,12 +75,8 @@ class ResultCache:
         self.hits = self.misses = self.shared_hits = 0
         self.bytes = 0
         self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
-        self._limit, self._seconds, self._clock = (
-            settings.cache_bytes // processes,
-            settings.cache_seconds,
-            clock,
-        )
-        self._redis_limit = settings.cache_bytes
+        self._limit, self._redis_limit = settings.cache_bytes // processes, settings.cache_bytes
+        self._seconds, self._clock = settings.cache_seconds, clock
         self._answered: set[int | None] = set()
         self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
         self._store = store

@@ -325,14 +325,9 @@ class Translator:
         leg, declared = parts[0].leg, sentence.declared(request, *options)
         segments = [each for part in parts for each in part.segments]
         starts = accumulate([len(part.segments) for part in parts], initial=0)
-        orders = (
-            [
-                [start + number for number in part.order]
-                for start, part in zip(starts, parts, strict=False)
-            ]
-            if listener
-            else []
-        )
+        orders: list[list[int]] = []
+        for start, part in zip(starts, parts, strict=False) if listener else ():
+            orders.append([start + number for number in part.order])
         places = {
             number: (n, place)
             for n, order in enumerate(orders)

@@ -77,11 +77,9 @@ def spellings(texts: Iterable[str]) -> dict[int, str]:
 def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
     """Returns a translation of HTML with the references of its source, and with these values of
     attributes replaced."""
-    signs = (
-        {}
-        if new == source
-        else spellings(token for token in markup_tokens(source) if isinstance(token, str))
-    )
+    signs: dict[int, str] = {}
+    if new != source:
+        signs = spellings(token for token in markup_tokens(source) if isinstance(token, str))
     parts: list[str] = []
     for token in markup_tokens(new):
         if isinstance(token, str):

@@ -49,14 +49,14 @@ FRAME = re.compile(
     r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
     r"|/{3,}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<title4>.+))?)?"
     r"|(?P<body>!!!|\?\?\?\+?|===[!+]?)[ \t]+(?:[\w-][\w -]*)?(?:\"(?P<title1>[^\"]+)\")?"
-    r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})(?:\[(?P<title2>[^\[\]]+)\]|[ "
-    r"\t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
+    r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})"
+    r"(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
 )
 """A line of a template, or the first line of an admonition or tab of Python-Markdown, whose body is
 indented, or a line of `:::`."""
 CODE_FRAME = re.compile(
-    r"^[ "
-    r"\t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$",
+    r"^[ \t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b"
+    r"[^{}]*\}\}?\s*$",
     re.MULTILINE,
 )
 """Tags of code."""
@@ -71,8 +71,8 @@ MODULE = re.compile(
 BLOCK_START = re.compile(r"\n(?=[-+*>|#=]|\d+[.)])")
 """The line end before a word that would begin a block."""
 MARKER = re.compile(
-    r"^([ "
-    r"\t]*\d{0,9})((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))",
+    r"^([ \t]*\d{0,9})"
+    r"((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))",
     re.MULTILINE,
 )
 """The mark at the beginning of a line that begins a block."""
@@ -101,11 +101,9 @@ def read(data: bytes, target: str) -> Document:
 
     def write(translations: Sequence[str]) -> bytes:
         new = translations[len(places) :]
-        changed = (
-            in_place(text, str.encode, in_markup, "coded").write(new).decode()
-            if in_markup
-            else text
-        )
+        changed = text
+        if in_markup:
+            changed = in_place(text, str.encode, in_markup, "coded").write(new).decode()
         again = places_of(changed)[0] if changed != text else places
         if len(again) != len(places):  # the labels are left as they were
             changed, again = text, places
@@ -318,8 +316,8 @@ TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s[\s>]*(?:\"(?:[^\"\\]|\\.)*\"|'
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
     r"(?:(?:\[!\w+\][^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
-    r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ "
-    r"\t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
+    r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
 )
 """Markup of extensions, which CommonMark reads as text, with the line ends around it: the beginning
 of an admonition (`[!NOTE]`), a formula, the mark of a definition or footnote, a link definition."""
@@ -345,8 +343,8 @@ TOKEN = re.compile(
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
     rf"|(?P<escaped>{CHARACTER})"
     r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
-    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ "
-    rf"\t]*\n\s*{JSX}|{EXTENSION}|{LABELLED}|{BADGE})"
+    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}"
+    rf"|{EXTENSION}|{LABELLED}|{BADGE})"
     rf"|(?P<wrap>{WRAP})"
     rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->|<[!?][^<>]*>)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"

@@ -210,9 +210,8 @@ def rendered(scalar: Scalar, text: str, new: str) -> str:
         if indent and not re.search(r"\d", header) and not new.startswith(" "):
             between = "\n" if scalar.style == "|" else "\n\n"
             lines = new.strip("\n").split("\n")
-            return (
-                f"{header}\n{between.join(indent + line if line else '' for line in lines)}{ending}"
-            )
+            body = between.join(indent + line if line else "" for line in lines)
+            return f"{header}\n{body}{ending}"
     if scalar.style == "'" and "\n" not in new and new.isprintable():
         return "'" + new.replace("'", "''") + "'"
     if not scalar.style and is_plain(scalar, new):

@@ -121,11 +121,8 @@ def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
     sound and line of a song, and after a line that ends a sentence."""
     alone = [bool(ALONE.fullmatch(line)) for line in lines]
     words = [TAG.sub("", line).strip() for line in lines]
-    ends = (
-        {end for _, end in split_sentences(" ".join(words), "en", "punctuation")}
-        if len(lines) > 1
-        else set()
-    )
+    sentences = split_sentences(" ".join(words), "en", "punctuation") if len(lines) > 1 else ()
+    ends = {end for _, end in sentences}
     first, start = 0, end - sum(map(len, lines))
     for i, length in enumerate(accumulate([len(line) + 1 for line in words]), 1):
         if (

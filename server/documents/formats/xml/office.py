@@ -36,10 +36,8 @@ from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart "
-    "chartEx chartUserShapes "
-    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml "
-    "table worksheet "
-    "chartsheet dialogsheet".split()
+    "chartEx chartUserShapes diagramData diagramDrawing drawing glossaryDocument sharedStrings "
+    "threadedComment customXml table worksheet chartsheet dialogsheet".split()
 )
 """Kinds of parts that are read: the last words of the types of relationships."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter|tooltip=")
@@ -234,10 +232,8 @@ def bound_values(
     }
     for binding in bindings:
         w = binding.tag.removesuffix("dataBinding")
-        name, path = (
-            stores.get(binding.get(w + "storeItemID", "").lower()),
-            binding.get(w + "xpath", ""),
-        )
+        name = stores.get(binding.get(w + "storeItemID", "").lower())
+        path = binding.get(w + "xpath", "")
         if name is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
             continue
         if name not in data:

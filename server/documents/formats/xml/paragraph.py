@@ -234,11 +234,8 @@ class Paragraph:
             return "container" if any(links) else "atom"
         if kind == "control":
             has_content = element.find("{*}sdtContent") is not None
-            return (
-                "container"
-                if has_content and not is_choice(element.iterfind("{*}sdtPr/*"))
-                else "atom"
-            )
+            is_written = has_content and not is_choice(element.iterfind("{*}sdtPr/*"))
+            return "container" if is_written else "atom"
         if kind == "container" and (
             element.get("translate") == "no" or element.get("mtype") == "protected"
         ):

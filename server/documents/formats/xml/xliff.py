@@ -80,11 +80,9 @@ def in_frame(data: bytes, root: Element) -> bytes:
 
 def marks_of(parent: Element | None) -> list[Element]:
     """Returns the innermost segments in a source or target."""
-    marks = (
-        []
-        if parent is None
-        else [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
-    )
+    if parent is None:
+        return []
+    marks = [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
     around = {mark.getparent() for mark in marks}
     return [mark for mark in marks if mark not in around]
 
