@@ -18,15 +18,14 @@ from server.services import Services
 from server.translation.translator import BYTES_PER_TOKEN, DOCUMENT_CHARACTERS
 
 REPEATED = "attentive.repeated"
-"""Key in ASGI's scope of the number that a request has when it is sent again."""
+"""Key in ASGI's scope of a hash by which a repeated request is recognised."""
 ENVELOPE = 40
 """Bytes of a request without its text, for the estimate of its cost."""
 
 
 class EarlyRefusal:
-    """Returns Overloaded for a request by one of `routes` that would find no room, else None; the
-    name of a route says what it does. It passes requests that may be answered from the result
-    cache."""
+    """Returns Overloaded for a request to one of `routes` that would find no room, else None.
+    Requests that may be answered from the result cache pass."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
         self._services = services
@@ -54,13 +53,12 @@ class EarlyRefusal:
 
     def _look(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
-        # does not know its requests again
-        return admission.refusal(1, caller, None, "look")
+        return admission.refusal(1, caller, None, "look")  # looks are not invited
 
     def __call__(self, scope: Scope, body: bytes) -> Overloaded | None:
-        if (found := self._routes.get((scope["method"], path_of(scope)))) is None:
+        if (guarded := self._routes.get((scope["method"], path_of(scope)))) is None:
             return None
-        (route, refusal), services = found, self._services
+        (route, refusal), services = guarded, self._services
         size = len(body) + len(scope["query_string"])
         client = scope.get("client")
         address = client[0] if client else ""

@@ -1,5 +1,5 @@
-"""The counter of a pool of workers: what all doors together may have accepted. Each API process has
-one door, which decides about requests from its last lease and asks nobody."""
+"""The counter of a pool of workers: what the doors of all API processes may have accepted. A door
+decides about requests from its last lease and asks nobody."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ USUAL_SHARE: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1
 
 @dataclass(slots=True)
 class Load:
-    """The work of one kind at one door: the units that it accepted and that are not finished, in
-    all and by caller. `finished` are the units that succeeded, `busy` the seconds with work until
-    the last of them, both since the door was made."""
+    """The work of one kind at one door: the accepted units that are not finished, in all and by
+    caller. `finished` units succeeded in `busy` seconds with work, since the door was made."""
 
     units: float = 0.0
     finished: float = 0.0
@@ -37,10 +36,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a door decides by until the next one: the units of translations and of looks that it may
-    have accepted, those of short requests that may always wait, the seconds that a unit of each of
-    the two takes of a device, the units that all doors finish in a second, by kind, what callers
-    have at the other doors, and the number of doors."""
+    """The bounds of a door until its next lease: the units of translations and of looks that it may
+    have accepted, those of short requests that may always wait, the seconds of a device for a unit
+    of translations and of looks, the units that all doors finish in a second by kind, the units of
+    callers at other doors, and the number of doors."""
 
     translations: float
     looks: float
@@ -52,11 +51,11 @@ class Lease:
 
 
 class Backlog:
-    """Counts the work of all doors before one pool in units: tokens of a translation's row, and
-    tokens of a look. `units` and `looks` bound what is accepted and not finished. `prices` returns
-    the seconds of a device that a unit of each takes lately: they change all the time, so units are
-    never converted before they are compared. `workers` returns how many there are; without one, as
-    for bytes, nothing is known of the speed before it is measured."""
+    """Counts the work of all doors of a pool in units: tokens of a translation's row, and tokens of
+    a look. `units` and `looks` bound what is accepted and not finished. `prices` returns the
+    seconds of a device that a unit of each took lately. They change all the time, so units are not
+    converted when they are accepted. `workers` returns how many there are; without one, as for
+    bytes, the speed is unknown until it is measured."""
 
     def __init__(
         self,
@@ -77,29 +76,29 @@ class Backlog:
         before, self._doors[door] = self._doors.get(door, {}), loads
         for kind, load in loads.items():
             last = before.get(kind, Load())
-            self._measure(
-                kind, load.finished - last.finished, (load.busy - last.busy) / len(self._doors)
-            )
-        others = [
-            (other, self._leases[name]) for name, other in self._doors.items() if name != door
-        ]
+            busy = (load.busy - last.busy) / len(self._doors)
+            self._measure(kind, load.finished - last.finished, busy)
         elsewhere: dict[tuple[WorkKind, str | None], float] = {}
-        for kind, load in [item for other, _ in others for item in other.items()]:
-            for caller, units in load.callers.items():
-                elsewhere[kind, caller] = elsewhere.get((kind, caller), 0.0) + units
+        leased = leased_looks = 0.0
+        for name, other in self._doors.items():
+            if name == door:
+                continue
+            leased += max(self._leases[name].translations, _translations(other))
+            leased_looks += max(self._leases[name].looks, other["look"].units)
+            for kind, load in other.items():
+                for caller, units in load.callers.items():
+                    elsewhere[kind, caller] = elsewhere.get((kind, caller), 0.0) + units
 
         def part(limit: float, own: float, leased: float) -> float:
             return own + max(0.0, limit - own - leased) / len(self._doors)
 
-        prices, own, looks = self._prices(), _translations(loads), loads["look"].units
-        leased = sum(max(lease.translations, _translations(other)) for other, lease in others)
-        leased_looks = sum(max(lease.looks, other["look"].units) for other, lease in others)
+        price, look_price = self._prices()
         self._leases[door] = lease = Lease(
-            part(self.units, own, leased),
-            part(self.looks, looks, leased_looks),
+            part(self.units, _translations(loads), leased),
+            part(self.looks, loads["look"].units, leased_looks),
             min(MINIMUM_TOKENS, self.units),
-            prices,
-            {kind: self._speed(kind, prices[kind == "look"]) for kind in KINDS},
+            (price, look_price),
+            {kind: self._speed(kind, look_price if kind == "look" else price) for kind in KINDS},
             elsewhere,
             len(self._doors),
         )

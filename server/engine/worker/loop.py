@@ -33,9 +33,8 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.worker.connections import Connections
 from server.engine.worker.device_config import NoDevice
-from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.scheduler import ModelQueue, Scheduler
 from server.engine.worker.sequence import LOOK, SHORT, Sequence
 from server.process import tune_garbage_collector
 

@@ -9,8 +9,7 @@ from itertools import count
 from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
-from server.engine.worker.fair_queue import ModelQueue
-from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.scheduler import ModelQueue, Scheduler
 from server.engine.worker.sequence import Sequence
 
 _STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS, _LOOK_SECONDS = 0.001, 0.00025, 0.003, 0.003

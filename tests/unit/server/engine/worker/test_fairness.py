@@ -10,8 +10,7 @@ import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Job, Look
-from server.engine.worker.fair_queue import ModelQueue, StepTime
-from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.scheduler import ModelQueue, Scheduler, StepTime
 from server.engine.worker.sequence import LOOK, SHORT
 from tests.support.engine.simulated_worker import SimulatedWorker
 

@@ -19,9 +19,9 @@ from model.search.driver import translate
 from model.search.options import DEFAULT_GENERATION, DecodingOptions
 from server.engine.ipc.messages import Cancel, Failed, Job
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
+from server.engine.worker.scheduler import ModelQueue
 from server.engine.worker.sequence import Sequence as Started
 from tests.support.models.folders import assert_same_up_to_ties
 from tests.support.models.random_models import random_model

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from model.analysis.types import ALIGNMENT, EVERYTHING, MapChoice
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
-from server.engine.worker.fair_queue import FairClock, ModelQueue
-from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.scheduler import FairClock, ModelQueue, Scheduler
 from server.engine.worker.sequence import Sequence
 
 SLOTS, TOKENS = 8, 64
