@@ -15,8 +15,7 @@ from server.text.exact_tokens import exact_tokens, places
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.spans import WORD, OffsetMap, Span, blanked, edited
-from server.text.syntax.markup import INLINE
-from server.text.tagged import AND, RAISED, SPELLED, Code, Place, Tagged
+from server.text.tagged import AND, INLINE, RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or numbers that \\0 separates. The number of a note belongs to its word."""

@@ -17,6 +17,12 @@ Word = Literal["", "name", "number"]
 Escape = Literal["", "html", "xml"]
 Place = tuple[int, int, int]
 """The number of a code in its source, and its start and end in a translation."""
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small span "
+    "strike strong sub sup time tt u v".split()
+)
+"""Elements around words of a sentence; `v` in WebVTT. Those named by a number (`<0>`) are inline
+too."""
 RAISED = frozenset({"sup", "sub"})
 PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"

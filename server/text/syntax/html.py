@@ -16,7 +16,6 @@ from server.text.syntax.markup import (
     ATOMS,
     BLOCK,
     BREAKS,
-    INLINE,
     NO_TRANSLATE,
     POINTS,
     REFERENCES,
@@ -25,7 +24,7 @@ from server.text.syntax.markup import (
     markup_tokens,
 )
 from server.text.syntax.match import Opened
-from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
+from server.text.tagged import INLINE, PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
 """Elements whose `lang` is ignored, as it is often wrong."""

@@ -12,15 +12,8 @@ from html import unescape
 from typing import NamedTuple
 
 from server.text.syntax.match import Match, Source, by_pattern
-from server.text.tagged import PICTURES
+from server.text.tagged import INLINE, PICTURES
 
-INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small "
-    "span strike strong "
-    "sub sup time tt u v".split()
-)
-"""Elements around words of a sentence; `v` in WebVTT. Those named by a number (`<0>`) are inline
-too."""
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
 """Elements within a sentence that are one code with their content."""
 POINTS = frozenset({"img", "wbr", ""})

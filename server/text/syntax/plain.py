@@ -12,8 +12,7 @@ import regex
 
 from server.kept import kept
 from server.text.syntax import addresses, lightweight, lines, markup, placeholders
-from server.text.syntax.codes import Codes, Raw
-from server.text.syntax.match import Match, Scanner, Source
+from server.text.syntax.match import Codes, Match, Raw, Scanner, Source
 from server.text.tagged import Code, Tagged
 
 _SCANNERS: dict[str, tuple[Scanner, ...]] = {

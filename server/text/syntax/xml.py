@@ -20,13 +20,12 @@ from server.text.syntax.markup import (
     BLOCK,
     BREAKS,
     DOCTYPE,
-    INLINE,
     NO_TRANSLATE,
     Tag,
     markup_tokens,
 )
 from server.text.syntax.match import Opened
-from server.text.tagged import CDATA, CDATA_END, Tagged
+from server.text.tagged import CDATA, CDATA_END, INLINE, Tagged
 
 CODE = frozenset({"script", "style"})
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
