@@ -21,7 +21,7 @@ def grown(
     start: int,
     end: int,
     belongs: Callable[[str], bool],
-    low: int = 0,
+    low: int,
     high: int | None = None,
 ) -> tuple[int, int]:
     """Returns a span extended, within [low, high), by the neighbouring characters that `belongs`

@@ -108,9 +108,9 @@ _SIGN = re.compile(
 NUMBER_SIGN = "#"
 
 
-def codes(text: str, kept: tuple[str, ...] = ()) -> tuple[Code, ...]:
-    """Returns the codes of a text: the parts that every translation keeps, and the words of `kept`."""
-    return scan(Tagged(text), kept).codes
+def codes(text: str) -> tuple[Code, ...]:
+    """Returns the codes of a text: the parts that every translation keeps."""
+    return scan(Tagged(text)).codes
 
 
 def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> Tagged:

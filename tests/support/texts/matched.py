@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from server.text.spans import Span
 from server.text.syntax.match import Match, Role
-from server.text.syntax.plain import codes
-from server.text.tagged import Code
+from server.text.syntax.plain import scan
+from server.text.tagged import Code, Tagged
 
 
 def unmarked(row: str) -> str:
@@ -26,13 +26,13 @@ def marked(text: str, spans: Iterable[Span]) -> str:
 def marked_codes(row: str) -> str:
     """Returns a row with marks around its codes."""
     text = unmarked(row)
-    return marked(text, [code[:2] for code in codes(text)])
+    return marked(text, [code[:2] for code in scan(Tagged(text)).codes])
 
 
 def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
     """Returns what every translation of a text contains unchanged, in order. The words of `kept`
     are further ones."""
-    return [_match(code) for code in codes(text, kept)]
+    return [_match(code) for code in scan(Tagged(text), kept).codes]
 
 
 def _match(code: Code) -> Match:
