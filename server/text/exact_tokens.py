@@ -97,7 +97,7 @@ _MAY_HOLD = re.compile(
 _CURRENCY = re.compile(
     r"(?<![\w/])(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|MXN|ZAR|TRY|KRW|SGD|HKD)(?![\w/])"
 )
-"""ISO 4217."""
+"""Codes of currencies (ISO 4217)."""
 _LOOSE = re.compile(
     r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)"
 )

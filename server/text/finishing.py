@@ -18,7 +18,7 @@ from server.text.spans import WORD, OffsetMap, Span, blanked, edited
 from server.text.tagged import AND, INLINE, RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or numbers that \\0 separates. The number of a note belongs to its word."""
+"""Two words or numbers at a \\0. The number of a note belongs to its word."""
 _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 _STYLES = INLINE - {"a", "span"}

@@ -11,7 +11,7 @@ from server.kept import kept
 
 LATIN = frozenset({"LATIN"})
 _WORDS_PER_HIT = 20
-"""Words of a text per frequent word above which the text is evidently in a language."""
+"""A text is evidently in a language if more than one in this number of words is frequent in it."""
 _ALIASES = (
     "pt-br pb",
     "zh-hans zh zh-cn cmn-hans cmn",

@@ -39,7 +39,7 @@ ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
 RAISED = (
     r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
 )
-"""A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
+"""Raised and enclosed characters, which a vocabulary may write as ordinary ones: 3½ as 31⁄2."""
 HALVES = {
     word: hours
     for words, hours in (

@@ -29,7 +29,7 @@ _BEFORE_REFERENCE = re.compile(
     r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}|[^\[\]]+\]\[\D)[\w`*]"
 )
 _NAME = re.compile(r"\S{2,}")
-"""Code before a letter: Run`make`now. The "h" in l`homme d`affaires is no code."""
+"""Code that may be followed by a letter: Run`make`now, but not l`homme d`affaires."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
 quote = by_pattern(r"(?<![\w`])`(?=\S(?:[^`'\n]|'(?=\w)){0,99}'(?!['\w]))", "quote", "open")
 quote_end = by_pattern(r"(?<=[^\s'])'(?!['\w])", "quote", "close")
