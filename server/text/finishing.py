@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from server.text.exact_tokens import exact_tokens, places
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
-from server.text.spans import WORD, OffsetMap, Span, blanked, edited
-from server.text.tagged import AND, INLINE, RAISED, SPELLED, Code, Place, Tagged
+from server.text.spans import WORD, OffsetMap, Span, edited
+from server.text.tagged import AND, INLINE, RAISED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or numbers at a \\0. The number of a note belongs to its word."""
@@ -38,16 +38,8 @@ class Finished(NamedTuple):
     def tagged(self) -> Tagged:
         return self.source.placed(self.text, self.places)
 
-    @property
-    def bare(self) -> str:
-        """The text with spaces in place of its codes (`Tagged.bare`)."""
-        codes = self.source.codes
-        return blanked(
-            self.text, [at[1:] for at in self.places if codes[at[0]].kind not in SPELLED]
-        )
-
     def respelled(self, text: str) -> Finished:
-        """Returns the translation with another spelling of the text, which may end earlier or later."""
+        """Returns the translation with another spelling of its text. Places after its end move there."""
         size = len(text)
         places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
         return Finished(self.source, text, tuple(places), self.restored)

@@ -54,7 +54,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add(language)
     elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
-    source, target = segment.tagged.bare, draft.finished[0].bare
+    source, target = segment.tagged.bare, draft.finished[0].tagged.bare
     if not segment.messages and lost_numbers(source, target, leg.target):
         flags.add("number")
     if limits and context.request.thorough:

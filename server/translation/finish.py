@@ -227,7 +227,7 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     is_marked = ".." in source or not _MARKED.isdisjoint(source)
     if not draft.copied and (is_marked or may_hold(source)):
         edits = [
-            (*mark_edits(source, each.bare), *half_edits(source, each.bare))
+            (*mark_edits(source, each.tagged.bare), *half_edits(source, each.tagged.bare))
             for each in draft.finished
         ]
         pairs = zip(draft.finished, edits, strict=True)

@@ -122,7 +122,7 @@ class HostileTranslation:
             *text_faults(tagged, reading, target, finished),
         ]
         self.faults += containment_faults(tagged, reading, finished)
-        if not finished.bare.strip():
+        if not finished.tagged.bare.strip():
             self.faults.append(Fault("empty", segment.text, finished.text))
         return finished
 
