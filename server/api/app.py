@@ -36,7 +36,6 @@ from server.api.routes import (
     live,
     operation,
     pages,
-    tensors,
     translate,
 )
 from server.config import Settings, comma_separated
@@ -48,7 +47,7 @@ ROUTERS = (
     translate.router,
     languages.router,
     attention.router,
-    tensors.router,
+    attention.tensors_router,
     analysis.router,
     align.router,
     live.router,

@@ -16,7 +16,7 @@ from server.access.authentication import Caller
 from server.api.early_refusal import REPEATED
 from server.api.errors import EXCHANGE, LOG_FIELDS
 from server.api.parameters import header
-from server.api.schemas.glossaries import GlossaryPair
+from server.api.schemas.base import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.kept import kept

@@ -26,11 +26,11 @@ from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
 from server.api.schemas.base import SYMBOLS, address_form
 from server.api.schemas.deepl import (
+    DeeplCredentials,
     DeeplLanguagesParameters,
     DeeplParameters,
     DeeplResourceParameters,
 )
-from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.glossaries.types import base_language
 from server.services import default_options

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import content
 from server.api.parameters import ParameterRoute
-from server.api.schemas.glossaries import (
+from server.api.schemas.deepl import (
     DeeplCredentials,
     DictionaryPair,
     DictionaryParameters,

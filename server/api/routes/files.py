@@ -30,12 +30,12 @@ from server.api.schemas.base import (
     Answer,
     Code,
     Formality,
+    InlineGlossary,
     Key,
     OptionalText,
     UploadParameters,
     address_form,
 )
-from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.store import StoredFile
 from server.errors import InvalidRequest

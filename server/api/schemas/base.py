@@ -7,11 +7,20 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import UploadFile
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    WithJsonSchema,
+)
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
 from model.symbols import FORMAL, INFORMAL
 from server.errors import InvalidRequest
+from server.glossaries.types import TERM_CHARACTERS
 
 HEAD_MASK_LIMIT = 4096
 """Longest value of `masked_heads`, in characters."""
@@ -160,3 +169,40 @@ def address_form(formality: str | None, strict: bool = False) -> dict[str, Any]:
     that the model does not know is an error."""
     required = strict or formality in ("more", "less")
     return {"formality": SYMBOLS.get(formality or ""), "formality_required": required}
+
+
+INLINE_PAIRS = 1_000
+"""Most pairs of a glossary that is part of a request."""
+
+Exact = Annotated[
+    bool,
+    Field(
+        description="With `false`, plurals and cases of the terms are found too, and translations "
+        "may be inflected."
+    ),
+]
+
+
+def _not_blank(term: str) -> str:
+    if not term.strip():
+        raise ValueError("must not be blank.")
+    return term
+
+
+Term = Annotated[
+    StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS), AfterValidator(_not_blank)
+]
+
+
+class GlossaryPair(Parameters):
+    """A term and its translation in a request."""
+
+    source: Term = Field(examples=["battery"])
+    target: Term = Field(examples=["Akku"])
+    exact: Exact = True
+
+
+InlineGlossary = Annotated[
+    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None,
+    BeforeValidator(json_pairs),
+]

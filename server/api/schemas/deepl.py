@@ -1,4 +1,4 @@
-"""Parameters and answers of the DeepL-compatible routes under /v2."""
+"""Parameters of DeepL's routes under /v2 and /v3."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from pydantic import (
     StrictStr,
     StringConstraints,
     ValidationInfo,
+    model_validator,
 )
 
 from server.api.schemas.base import (
     FORMALITY,
     Code,
+    Exact,
     Formality,
     OptionalBool,
     OptionalCode,
     OptionalText,
+    Parameters,
     Texts,
     UploadParameters,
+    lower_case,
 )
-from server.api.schemas.glossaries import DeeplCredentials
 from server.config import comma_separated
 from server.errors import InvalidRequest
 
@@ -60,6 +63,13 @@ Tags = Annotated[
     frozenset[Annotated[str, StringConstraints(strict=True, max_length=256, to_lower=True)]],
     BeforeValidator(_comma_separated),
 ]
+
+
+class DeeplCredentials(Parameters):
+    auth_key: Annotated[
+        StrictStr | None,
+        Field(default=None, max_length=512, description="API key, for clients without the header."),
+    ]
 
 
 class TranslationParameters(DeeplCredentials):
@@ -159,4 +169,56 @@ class DocumentKey(DeeplCredentials):
         max_length=256,
         description="Key from the answer to the upload.",
         examples=["2c6f0b9d4e7a4c0f"],
+    )
+
+
+ENTRIES_EXAMPLE = "battery\tAkku\ndevice\tGerät"
+Format = Annotated[Literal["tsv", "csv"], BeforeValidator(lower_case)]
+
+
+class DictionaryPair(DeeplCredentials):
+    source_lang: Code = Field(description="Language of the terms.", examples=["EN"])
+    target_lang: Code = Field(description="Language of the translations.", examples=["DE"])
+
+
+class DictionaryParameters(DictionaryPair):
+    entries: StrictStr = Field(description="One entry a line.", examples=[ENTRIES_EXAMPLE])
+    entries_format: Format = Field(default="tsv", description="`tsv` or `csv`.")
+    exact: Exact = True
+
+
+class GlossaryParameters(DictionaryParameters):
+    name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
+
+
+class Dictionaries(DeeplCredentials):
+    @model_validator(mode="before")
+    @classmethod
+    def _all_read(cls, values: Any) -> Any:
+        """Refuses fields of dictionaries in a form that is not read, which would make an empty
+        glossary."""
+        if any(name != "dictionaries" and name.startswith("dictionaries") for name in values):
+            raise InvalidRequest(
+                "'dictionaries' must be a list; a form names its fields "
+                "dictionaries[0].source_lang."
+            )
+        return values
+
+
+class MultilingualParameters(Dictionaries):
+    name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
+    dictionaries: list[DictionaryParameters] = Field(
+        default=[],
+        max_length=100,
+        description="Entries of each language pair. They may be added later.",
+        examples=[[{"source_lang": "EN", "target_lang": "DE", "entries": ENTRIES_EXAMPLE}]],
+    )
+
+
+class MultilingualChanges(Dictionaries):
+    name: StrictStr | None = Field(default=None, description="New name.")
+    dictionaries: list[DictionaryParameters] = Field(
+        default=[],
+        max_length=100,
+        description="Entries that are added, or replace those with the same term.",
     )

@@ -13,6 +13,7 @@ from server.api.schemas.base import (
     Code,
     Formality,
     HeadMask,
+    InlineGlossary,
     Key,
     LengthPenalty,
     OptionalBool,
@@ -23,7 +24,6 @@ from server.api.schemas.base import (
     list_of_one,
     lower_case,
 )
-from server.api.schemas.glossaries import InlineGlossary
 from server.engine.ipc.messages import Timings
 from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage
