@@ -339,13 +339,12 @@ class Settings:
                 f"{flag_and_variable('root_path')} must look like /translator, without a slash at "
                 "the end."
             )
-        if wrong := [
-            origin for origin in comma_separated(self.cors_origins) if not ORIGIN.fullmatch(origin)
-        ]:
-            raise SettingsError(
-                f"{flag_and_variable('cors_origins')} must be *, or origins such as "
-                f"https://example.org:8443 with commas between them, not {wrong[0]!r}."
-            )
+        origins(
+            "cors_origins",
+            self.cors_origins,
+            ORIGIN,
+            "*, or origins such as https://example.org:8443",
+        )
         self.frame_origins  # noqa: B018  raises SettingsError
         # an IPv6 address as in a URL
         object.__setattr__(self, "host", re.sub(r"^\[(.*:.*)\]$", r"\1", self.host))
@@ -357,13 +356,8 @@ class Settings:
     @property
     def frame_origins(self) -> list[str]:
         """The origins of `frame_ancestors`. Raises SettingsError."""
-        origins = comma_separated(self.frame_ancestors)
-        if wrong := [origin for origin in origins if not FRAME_ANCESTOR.fullmatch(origin)]:
-            raise SettingsError(
-                f"{flag_and_variable('frame_ancestors')} must be origins such as "
-                f"https://course.example.org with commas between them, not {wrong[0]!r}."
-            )
-        return origins
+        expected = "origins such as https://course.example.org"
+        return origins("frame_ancestors", self.frame_ancestors, FRAME_ANCESTOR, expected)
 
     @property
     def processes(self) -> int:
@@ -416,6 +410,16 @@ class Settings:
                 if text
             }
         )
+
+
+def origins(name: str, text: str, pattern: re.Pattern[str], expected: str) -> list[str]:
+    """Returns the origins of a setting. Raises SettingsError for one that is not of the pattern."""
+    found = comma_separated(text)
+    if wrong := [origin for origin in found if not pattern.fullmatch(origin)]:
+        raise SettingsError(
+            f"{flag_and_variable(name)} must be {expected} with commas between them, not {wrong[0]!r}."
+        )
+    return found
 
 
 def variable(name: str, environment: Mapping[str, str]) -> str:

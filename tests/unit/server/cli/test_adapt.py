@@ -44,7 +44,7 @@ def command(tiny_weights, tmp_path, monkeypatch):
         "--name",
         "mine",
     ]
-    return [*words, "--minutes", "0.05", "--weights", "weights"]
+    return [*words, "--minutes", "0.02", "--weights", "weights"]
 
 
 def translator(seen: list[set[str]], good: bool):
