@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from server.engine.client.lease import KINDS, RENEWAL_SECONDS, Backlog, Load, WorkKind
+from server.engine.client.lease import DEEP, KINDS, RENEWAL_SECONDS, Backlog, Load, WorkKind
 from server.errors import LONGEST_RETRY_AFTER, Overloaded
 
 DOCUMENTS_SHARE = 0.75
@@ -24,8 +24,6 @@ CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
 """A caller may hold this many times the room that stays free: alone three quarters of the room, two
 callers three sevenths each. So there is always room for another caller (dynamic thresholds,
 Choudhury and Hahne 1998)."""
-DEEP = 1 / 4
-"""Share of the work that may always wait, from which on the speed is measured."""
 FEW, LARGEST, SMALL = 64, 3.0, 1 / 32
 """While fewer requests are accepted, they may hold LARGEST times the work that may always wait:
 three of the largest short requests of a caller leave room for its others. Of a slow worker, where

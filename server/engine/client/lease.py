@@ -17,6 +17,9 @@ RENEWAL_SECONDS = 0.1
 MINIMUM_TOKENS = 4_000
 """Tokens of short requests that may always wait, because a server with little load has not shown
 its full speed."""
+DEEP = 1 / 4
+"""Share of the work that may always wait. With less accepted work the speed is not measured, and
+until as much has finished it is not known: of a batch one answer comes first."""
 MEASURED_SECONDS = 30.0
 """Time constant of the measured speed, in seconds with work."""
 USUAL_SHARE: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1}
@@ -116,7 +119,7 @@ class Backlog:
 
     def _speed(self, kind: WorkKind, price: float) -> float:
         finished, seconds = self._measured[kind]
-        if finished and seconds:
+        if finished >= DEEP * min(MINIMUM_TOKENS, self.units) and seconds:
             return finished / seconds
         return USUAL_SHARE[kind] * self._workers() / price or math.inf
 

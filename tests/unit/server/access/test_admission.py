@@ -412,6 +412,20 @@ def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tok
     permits += [door.admit(70, caller="address") for _ in range(33)]
 
 
+@pytest.mark.parametrize("price", [1e-4, 1e-3, 7e-3])
+def test_the_first_answers_of_a_batch_refuse_nobody(price):
+    """The first of a batch seems to have taken the time of all: the speed is not known by it."""
+    clock = Clock()
+    door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
+    door.admit(1_991, caller="address")
+    held = [door.admit(15, clock.now + 60, caller="address") for _ in range(32)]
+    for _ in range(20):
+        clock.now += 32 * 15 * price
+        for _ in range(32):
+            held.pop(0).release(succeeded=True)
+            held.append(door.admit(15, clock.now + 60, caller="address"))
+
+
 @pytest.mark.parametrize("limited", [0.05, 1.0])
 @pytest.mark.parametrize("caller", ["hog", "polite"])
 def test_prices_that_fall_refuse_nobody(caller, limited):
