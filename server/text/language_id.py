@@ -121,11 +121,9 @@ class LanguageDetector:
         if _classifier()[0].predict(words)[0] == (LABEL + known_languages()[place],):
             return None
         shares = _normalized(_likelihoods(words))
-        return (
-            self.codes[int(shares.argmax())]
-            if shares.any() and shares[place] <= 1 - CERTAIN
-            else None
-        )
+        if shares.any() and shares[place] <= 1 - CERTAIN:
+            return self.codes[int(shares.argmax())]
+        return None
 
     def detect_all(
         self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()

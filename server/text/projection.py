@@ -68,11 +68,9 @@ class SpanProjection:
         word = self.source[start:end]
         places = self._target_words.get(word, [])
         number = bisect_left(starts[word], start)
-        return (
-            (places[number] + span[0] - start, places[number] + span[1] - start)
-            if number < len(places)
-            else None
-        )
+        if number >= len(places):
+            return None
+        return places[number] + span[0] - start, places[number] + span[1] - start
 
     @cached_property
     def _ends(self) -> list[tuple[int, int]]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 
-from server.text.spans import Span
 from server.text.syntax.match import Match, Source, by_pattern
 
 _LONGEST = 400
@@ -65,25 +64,17 @@ def emphasis(source: Source, at: int) -> Match | None:
     """Returns an asterisk, an underscore or quotes of a wiki at an edge of a word. Without a partner
     it is text, as is an underscore around a single word."""
     opened = _OPENED.match(source.text, at)
-    found = opened or _CLOSED.match(source.text, at)
-    return (
-        Match(at, found.end(), "open" if opened else "close", "emphasis", found[0])
-        if found
-        else None
-    )
+    if found := opened or _CLOSED.match(source.text, at):
+        return Match(at, found.end(), "open" if opened else "close", "emphasis", found[0])
+    return None
 
 
 def link(source: Source, at: int) -> Match | None:
-    opened = source.computed(_links)
     bracket = at + (source.text[at] == "!")
-    if bracket in opened:
-        close = opened[bracket]
-        return (
-            Match(at, bracket + 1, "open", "link", "[")
-            if close[1]
-            else Match(at, close[0], "close", "link", "[")
-        )
-    return None
+    end = source.computed(_links).get(bracket)
+    if end:
+        return Match(at, end, "close", "link", "[")
+    return None if end is None else Match(at, bracket + 1, "open", "link", "[")
 
 
 def _fences(text: str) -> dict[int, int]:
@@ -119,10 +110,9 @@ def _is_code(content: str) -> bool:
     return content.count("'") % 2 == 0 or not _TEX_QUOTE.match(content)
 
 
-def _links(text: str) -> dict[int, Span]:
-    """Returns the brackets of links: (0, 1) for an opening one, (end of the target, 0) for a closing
-    one."""
-    links: dict[int, Span] = {}
+def _links(text: str) -> dict[int, int]:
+    """Returns the brackets of links, a closing one with the end of its target, others with 0."""
+    links: dict[int, int] = {}
     opened: list[int] = []
     for found in _BRACKETS.finditer(text):
         if found[0] == "\n":
@@ -135,7 +125,7 @@ def _links(text: str) -> dict[int, Span]:
             if target is None and _BEFORE_REFERENCE.match(text, start):
                 target = _REFERENCE.match(text, close)
             if target and start + 1 < close <= start + 500:
-                links[start], links[close] = (0, 1), (target.end(), 0)
+                links[start], links[close] = 0, target.end()
     return links
 
 
@@ -152,12 +142,9 @@ merge_tag = by_pattern(r"\*\|[^|*\n]{1,100}\|\*", "merge tag")
 
 
 def bbcode(source: Source, at: int) -> Match | None:
-    found = _BBCODE.match(source.text, at)
-    return (
-        Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower())
-        if found
-        else None
-    )
+    if found := _BBCODE.match(source.text, at):
+        return Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower())
+    return None
 
 
 math = by_pattern(

@@ -111,11 +111,9 @@ _PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![., ]?\d|[-–]?\w| ?(?:[mb]il|tri|th
 
 def parameter(source: Source, at: int) -> Match | None:
     found = _PARAMETER.match(source.text, at)
-    return (
-        Match(at, found.end(), "word", "parameter")
-        if found and source.computed(_are_numbered)
-        else None
-    )
+    if found and source.computed(_are_numbered):
+        return Match(at, found.end(), "word", "parameter")
+    return None
 
 
 def _are_numbered(text: str) -> bool:

@@ -175,14 +175,9 @@ def lex(
     for at, word in sorted(found, key=itemgetter(0)):
         match = word
         if word is None and at >= source.done:
-            match = next(
-                (
-                    made
-                    for scanner in _SCANNERS.get(part[at], _ICON)
-                    if (made := scanner(source, at))
-                ),
-                None,
-            )
+            for scanner in _SCANNERS.get(part[at], _ICON):
+                if match := scanner(source, at):
+                    break
         if match is not None and match.start >= source.done:
             source.done = match.end
             yield _moved(match, start)
