@@ -143,16 +143,11 @@ class Number(NamedTuple):
     @property
     def sizes(self) -> Iterator[float]:
         """The values of the parts; that of the last one times a word such as million."""
-        power = _POWERS.get(self.kind, 0)
         for place, value in enumerate(self.values, 1):
-            known = (
-                len(value) <= _LONGEST_SIZE and value.count(".") < 2 and self.written[:2] != "00"
-            )
-            yield (
-                round(float(value) * 10 ** (power * (place == len(self.values))), 6)
-                if known
-                else -1.0
-            )
+            power = _POWERS.get(self.kind, 0) if place == len(self.values) else 0
+            has_size = len(value) <= _LONGEST_SIZE and value.count(".") < 2
+            has_size = has_size and self.written[:2] != "00"
+            yield round(float(value) * 10**power, 6) if has_size else -1.0
 
 
 @kept(1024)
@@ -233,11 +228,12 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
 def _beyond(side: Sequence[Number], others: Counter[str]) -> list[_Part]:
     """Returns the parts of numbers that `others` have less often, those of whole numbers first."""
     left = others.copy()
-    ordered = sorted(side, key=lambda each: not each.whole)
-    parts = [
-        (*part, each) for each in ordered for part in zip(each.values, each.sizes, strict=True)
-    ]
-    return [part for part in parts if not _take(left, part[0])]
+    parts = list[_Part]()
+    for number in sorted(side, key=lambda each: not each.whole):
+        for value, size in zip(number.values, number.sizes, strict=True):
+            if not _take(left, value):
+                parts.append((value, size, number))
+    return parts
 
 
 def _take(counts: Counter[str], value: str) -> bool:
@@ -251,29 +247,23 @@ def _paired(
     """Removes from `added` the parts that equal a lost one with a word such as million, by the other
     clock, or as a year without its century. Returns the lost parts left, and the values of these
     pairs."""
-    clock = any(
-        each.kind == "clock" or ":" in each.written
-        for each in (*given, *[part[2] for part in added])
-    )
+    both = (*given, *[number for _, _, number in added])
+    clock = any(each.kind == "clock" or ":" in each.written for each in both)
     sizes: dict[float, list[_Part]] = {}
     for part in reversed(added):
         sizes.setdefault(part[1], []).append(part)
     rest, other = list[_Part](), set[str]()
     for part in lost:
         size = part[1]
-        ways = (
-            [size]
-            if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ())))
-            else []
-        )
-        ways += (size - 12, size + 12) if clock and 0 <= size < 24 else ()
-        ways += (
-            [size % 100 or -1]
-            if 1900 <= size < 2100
-            else [size + 1900, size + 2000]
-            if 10 <= size < 100
-            else []
-        )
+        ways = list[float]()
+        if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ()))):
+            ways.append(size)
+        if clock and 0 <= size < 24:
+            ways += size - 12, size + 12
+        if 1900 <= size < 2100:
+            ways.append(size % 100 or -1)
+        elif 10 <= size < 100:
+            ways += size + 1900, size + 2000
         if same := next((found for way in ways if way >= 0 and (found := sizes.get(way))), None):
             same.pop()
             other.add(part[0])
@@ -312,9 +302,8 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
         if value not in said:
             after = text[each.end() + 1 : each.end() + 8].lower()
             is_century = bool(each["century"]) or after.startswith(("cent", "siè", "jahrh"))
-            lost.append(
-                (*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century))
-            )
+            span = each.span("century" if each["century"] else 0)
+            lost.append((*span, _ordinal(value, code, is_century)))
     torn = [*_SPOKEN.finditer(text)]
     times = {
         (int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target if torn else "")
@@ -322,31 +311,24 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
     for time in torn:
         hour, minute = map(int, time.groups())
         if (hour % 12, minute) not in times:
-            form = (
-                f"{hour} h {minute:02}"
-                if code == "fr"
-                else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
-            )
-            lost.append((*time.span(), form))
+            form = f"{hour} h {minute:02}" if code == "fr" else f"{hour}:{minute:02}"
+            lost.append((*time.span(), form + " Uhr" * (code == "de")))
     return lost
 
 
 def _values(text: str) -> set[str]:
-    return {value for each in numbers(text) for value in each.values} | {
-        *map(roman_value, _ROMAN.findall(text))
-    }
+    values = {value for each in numbers(text) for value in each.values}
+    return values.union(map(roman_value, _ROMAN.findall(text)))
 
 
 def _ordinal(value: str, language: str, is_century: bool) -> str:
     """Returns an ordinal in a language. French and Spanish centuries are Roman numerals."""
     if language == "en":
-        return value + (
-            "th" if value[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th")
-        )
+        ending = {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th")
+        return value + ("th" if value[-2:-1] == "1" else ending)
     if language != "de" and is_century:
-        value = (
-            "X" * (int(value) // 10) + ",I,II,III,IV,V,VI,VII,VIII,IX".split(",")[int(value) % 10]
-        )
+        tens, ones = divmod(int(value), 10)
+        value = "X" * tens + ",I,II,III,IV,V,VI,VII,VIII,IX".split(",")[ones]
         return value + "e" * (language == "fr")
     return value + {"de": ".", "fr": "er" if value == "1" else "e"}.get(language, ".º")
 
