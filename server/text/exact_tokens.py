@@ -116,9 +116,8 @@ def may_hold(text: str) -> bool:
 
 def is_plain(text: str, target: str) -> bool:
     """Returns whether a text and its translation cannot differ in exact tokens."""
-    return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(
-        target
-    )
+    has_sign = _SIGN_OR_DIGIT.search
+    return not (may_hold(text) or has_sign(text) or has_sign(target))
 
 
 @kept(1024)
@@ -240,11 +239,8 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     ]
     currencies = [*_CURRENCY.finditer(text)]
     if currencies and not any(each.kind == "amount" for each in numbers(target)):
-        names = {
-            name
-            for name in {name[0] for name in currencies}
-            if text.count(name) != target.count(name)
-        }
+        names = {name[0] for name in currencies}
+        names = {name for name in names if text.count(name) != target.count(name)}
         lost += [Match(*name.span(), "word", "code") for name in currencies if name[0] in names]
     differs = dict[tuple[str, str], bool]()
     for token in tokens:
@@ -260,11 +256,8 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     signs = _signs(text)
     if text.count("$") > target.count("$") and not _DOLLAR.search(target):
         signs += [Match(place, place + 1, "point") for place in places(text, "$")]
-    odd = {
-        sign
-        for sign in {text[each.start] for each in signs}
-        if text.count(sign) != target.count(sign)
-    }
+    odd = {text[each.start] for each in signs}
+    odd = {sign for sign in odd if text.count(sign) != target.count(sign)}
     gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
     beside = {place for sign in gone for place in range(sign.start, sign.end + 1)}
     near = [each for each in spans if not beside.isdisjoint(range(each.start, each.end + 1))]
@@ -340,11 +333,9 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
             is_same = numbers(word)[0].values not in units
         else:
             own = {value for each in numbers(word) for value in each.values}
-            is_same = (
-                bool(difference.other) and own <= values | difference.other
-                if own
-                else not any(map(str.isnumeric, word))
-            )
+            is_same = not any(map(str.isnumeric, word))
+            if own:
+                is_same = bool(difference.other) and own <= values | difference.other
         if not is_same:
             return True
     return False

@@ -104,16 +104,12 @@ def finish(
     ways = (conjunction, conjunction.replace("y", "e")) if signs else ()
     words = [word.span() for word in WORD.finditer(target) if word[0] in ways]
     present |= zip(signs, words, strict=False)
-    known = links
-    if taken := [*surplus, *present.values()]:
-        known = [link for link in links if not _touches(link[1], taken)] + [
-            (reading.places[number], span) for number, span in present.items()
-        ]
+    taken = [*surplus, *present.values()]
+    known = [link for link in links if not _touches(link[1], taken)]
+    known += [(reading.places[number], span) for number, span in present.items()]
     projection = SpanProjection(reading.text, target, known, _whole(reading, target))
-    order: list[_Event] = []
-    _place(
-        _elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order
-    )
+    elements, order = _elements(sentence, reading, present), list[_Event]()
+    _place(elements, sentence.codes, projection, (0, len(target)), order)
     ends = [_Event(0, -1), *order, _Event(-1, -1)]
     for before, event, after in zip(ends, order, ends[2:], strict=False) if reading.apart else ():
         if event.number not in reading.apart:
@@ -127,10 +123,8 @@ def finish(
             at = at - 1 if follows and at < after.at else -1
         if at >= 0 and target[at : at + 1] == " ":
             insort(surplus, (at, at + 1))
-    replaced = [
-        *[(span, number) for number, span in present.items()],
-        *[(span, SURPLUS) for span in surplus],
-    ]
+    replaced = [(span, number) for number, span in present.items()]
+    replaced += [(span, SURPLUS) for span in surplus]
     writer = _Writer(sentence, reading, separate=reading.text != target)
     done = 0
     for event in _merged(order, sorted(replaced)):
@@ -169,15 +163,13 @@ def _occurrences(
         spans = [item.span for item in items]
         places = [match.span() for match in matches if match[0] == word]
         if len(places) > len(items):
-            places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[
-                : len(items)
-            ]
+            places.sort(key=lambda place: (not _linked(links, spans, place), place))
+            del places[len(items) :]
         kept += zip(items, sorted(places), strict=False)
     taken = {span for _, span in kept}
     surplus = [match.span() for match in matches if match.span() not in taken]
-    return kept, sorted(
-        {*[_with_space(target, span) for span in surplus], *_symbols(target, reading)}
-    )
+    removed = [_with_space(target, span) for span in surplus]
+    return kept, sorted({*removed, *_symbols(target, reading)})
 
 
 def _symbols(target: str, reading: Reading) -> list[Span]:
@@ -220,21 +212,16 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
         at = reading.places[number]
         if number in present or number in closed or code.kind == APOSTROPHE:
             continue
-        if code.role == "sc" and number in ends:
-            end = reading.places[ends[number]][0]
-            elements.append(
-                _Element(number, ends[number], (at[0], max(at[0], end)), number, ends[number])
-            )
-        elif code.role == "sc":
-            elements.append(
-                _Element(number, -1, (at[0], len(reading.text)), number, 2 * size - number)
-            )
+        closing, order, last = ends.get(number, -1), number, number
+        if code.role == "sc":
+            end = len(reading.text) if closing < 0 else reading.places[closing][0]
+            span = at[0], max(at[0], end)
+            last = 2 * size - number if closing < 0 else closing
         elif code.role == "ec":
-            elements.append(_Element(number, -1, (0, at[0]), -number - 1, number))
+            span, order = (0, at[0]), -number - 1
         else:
-            elements.append(
-                _Element(number, -1, _point(sentence, code, at, reading), number, number)
-            )
+            span = _point(sentence, code, at, reading)
+        elements.append(_Element(number, closing, span, order, last))
     return sorted(elements, key=lambda element: element.order)
 
 
@@ -264,22 +251,14 @@ def _place(
         for item, inner in _outermost(elements)
     ]
     low = max([span[1] for _, role, span, _ in placed if role == "ec"], default=done)
-    high = max(
-        low,
-        min(
-            [span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0],
-            default=end,
-        ),
-    )
+    starts = [span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0]
+    high = max(low, min(starts, default=end))
     for place, (item, role, span, inner) in enumerate(placed):
         limit = low if role == "ec" else high
         first, last = max(low, min(span[0], limit)), max(low, min(span[1], limit))
-        placed[place] = (
-            item,
-            role,
-            (first, end if item.closing < 0 and role == "sc" else last),
-            inner,
-        )
+        if item.closing < 0 and role == "sc":
+            last = end
+        placed[place] = item, role, (first, last), inner
     placed.sort(key=lambda part: (part[2][0], part[0].order))
     for place in range(len(placed) - 1, 0, -1):
         (item, role, span, inner), (other, _, part, deeper) = placed[place - 1 : place + 1]
@@ -375,10 +354,7 @@ class _Writer:
         if self._last != "text":
             self._separated(part, self._last == "word" and part[0].isalnum())
         self._last, self._space = "text", ""
-        written = write(part)
-        self._put(
-            written.replace("'", self._reading.apostrophe) if self._reading.apostrophe else written
-        )
+        self._put(write(part).replace("'", self._reading.apostrophe or "'"))
 
     def code(self, event: _Event) -> None:
         """Adds a code. One that the model did not write has the spaces around it of the source."""
