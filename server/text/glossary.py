@@ -14,8 +14,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
+from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 import regex
@@ -118,11 +119,10 @@ class TermIndex:
                     lows[within.start] < start or highs[within.stop - 1] > end
                 ):
                     continue
-                found = [
-                    match for state in states if (match := self._match(text, start, end, state))
-                ]
-                if found:
-                    best, after = found[0], number + 1
+                for state in states:
+                    if match := self._match(text, start, end, state):
+                        best, after = match, number + 1
+                        break
             steps += number - first
             if steps > LEAST_STEPS + STEPS * len(units):
                 raise PayloadTooLarge(
@@ -169,9 +169,8 @@ def term_key(term: str) -> str:
 def _case(written: str, term: str) -> Case | None:
     if written == term:
         return "written"
-    if written == term[:1].upper() + term[1:] or written == " ".join(
-        [w[:1].upper() + w[1:] for w in term.split(" ")]
-    ):
+    capitalized = " ".join([word[:1].upper() + word[1:] for word in term.split(" ")])
+    if written in (term[:1].upper() + term[1:], capitalized):
         return "initial"
     return "upper" if written == term.upper() else None
 
@@ -249,11 +248,7 @@ def may_end(word: str, term: str, language: str) -> bool:
     letters = _LETTERS.get(primary_subtag(language))
     if letters is None:
         return True
-    same = next(
-        (i for i, (one, other) in enumerate(zip(word, term, strict=False)) if one != other),
-        len(term),
-    )
-    return letters.issuperset(word[same:])
+    return letters.issuperset(word[len(commonprefix([word, term])) :])  # noqa: RUF071  # of letters
 
 
 Edit = tuple[int, int, str]
@@ -317,14 +312,12 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
     wanted: dict[str, list[TermMatch]] = {}
     for term in terms:
         wanted.setdefault(term_key(term.entry.target), []).append(term)
-    edits: list[Edit] = []
+    edits, normalized = list[Edit](), partial(unicodedata.normalize, "NFC")
     for found in _occurrences(terms, translation):
         same = wanted[term_key(found.entry.target)]
         forms = [form(term, source, is_start(translation, found.start)) for term in same]
         written = translation[found.start : found.end]
-        if unicodedata.normalize("NFC", written) not in [
-            unicodedata.normalize("NFC", one) for one in forms
-        ]:
+        if normalized(written) not in map(normalized, forms):
             edits.append((found.start, found.end, forms[0]))
         elif len(same) > 1:
             same.pop(0)
@@ -364,10 +357,8 @@ def inflected_place(text: str, term: str, language: str = "") -> Span | None:
     words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
     for i in range(len(words) - len(wanted) + 1 if wanted else 0):
         part = words[i : i + len(wanted)]
-        if all(
-            _is_inflection(word, other, language)
-            for (_, word), other in zip(part, wanted, strict=True)
-        ):
+        pairs = zip(part, wanted, strict=True)
+        if all(_is_inflection(word, other, language) for (_, word), other in pairs):
             return part[0][0][0], part[-1][0][1]
     return None
 

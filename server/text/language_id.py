@@ -141,12 +141,10 @@ class LanguageDetector:
         )
         likelihoods *= self._prior(target, accepted, places, likelihoods)  # (texts, languages)
         shares, others = likelihoods, len(places) - ("" in places) - 1
+        weights: Shares | float = 1.0
         for step in range(ITERATIONS + 1 if others > 0 else 0):
-            weights = (
-                (shares.sum(axis=0) - shares) / others + LEAST_SHARE / len(self.codes)
-                if step
-                else 1.0
-            )
+            if step:
+                weights = (shares.sum(axis=0) - shares) / others + LEAST_SHARE / len(self.codes)
             shares = _normalized(likelihoods * weights)
         guesses = [self._guesses(*pair) for pair in zip(places, shares, strict=True)]
         return [list(guesses[row]) for row in rows]

@@ -42,8 +42,10 @@ class Sentence(NamedTuple):
 
     def part(self, start: int, end: int) -> Sentence:
         """Returns the part [start, end), with its codes and the terms that begin in it."""
-        terms = _terms_within(self.terms, start, end) if self.terms else ()
-        return Sentence(start, self.tagged.cut(start, end), terms)
+        first, last = [bisect_left(self.terms, at, key=attrgetter("start")) for at in (start, end)]
+        terms = self.terms[first:last]
+        moved = [term._replace(start=term.start - start, end=term.end - start) for term in terms]
+        return Sentence(start, self.tagged.cut(start, end), tuple(moved))
 
 
 def split(
@@ -66,10 +68,7 @@ def split(
             spans += [(first + done, last + done) for first, last in found]
         done = end
     whole = Sentence(0, tagged, tuple(terms))
-    kept = _spans(tagged, terms)
-    return [
-        whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)
-    ]
+    return [whole.part(*span) for span in _joined_within(spans, _spans(tagged, terms))]
 
 
 def _of_one_gender(tagged: Tagged, language: str) -> Tagged:
@@ -139,10 +138,8 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
         ):
             first, last = low, high
             inside = [each.moved(-code.start) for each in codes[low:high]]
-            code, within = (
-                code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape)),
-                (),
-            )
+            code = code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape))
+            within = ()
         late = [
             each._replace(start=code.end, end=code.end) for each in within if each.start == each.end
         ]
@@ -182,13 +179,3 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
         else:
             joined.append((start, end))
     return joined
-
-
-def _terms_within(terms: Sequence[TermMatch], start: int, end: int) -> tuple[TermMatch, ...]:
-    first, last = [bisect_left(terms, place, key=attrgetter("start")) for place in (start, end)]
-    return tuple(
-        [
-            term._replace(start=term.start - start, end=term.end - start)
-            for term in terms[first:last]
-        ]
-    )

@@ -49,11 +49,7 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
     runs: list[tuple[int, int]] = []
     for found in CLUSTER.finditer(text):
         cluster = found[0].lstrip()  # a mark after a space is a cluster with it
-        if (
-            (cluster.isascii() and cluster.isalnum())
-            or not cluster
-            or _writes(tokenizer, readable(cluster))
-        ):
+        if (cluster.isascii() and cluster.isalnum()) or _writes(tokenizer, readable(cluster)):
             continue
         start = found.end() - len(cluster)
         if runs and start == runs[-1][1]:
