@@ -95,11 +95,8 @@ def split_sentences(
     breaks = LAYOUT if split == "all" and any(map(text.__contains__, LAID_OUT)) else BREAKS
     subtag = primary_subtag(language)
     laid_out = text if split == "all" else text.translate(LINE_ENDS)
-    edges = [
-        0,
-        *[place for found in breaks.finditer(laid_out) for place in found.span()],
-        len(text),
-    ]
+    cuts = [place for found in breaks.finditer(laid_out) for place in found.span()]
+    edges = [0, *cuts, len(text)]
     lines = [
         line
         for start, end in zip(edges[::2], edges[1::2], strict=True)
@@ -211,9 +208,8 @@ def split_long_sentence(
     while len(starts) - token > limit:
         latest = max(starts[token + limit], begin + 1)
         earliest = max(starts[token + limit // 3], begin + 1)
-        before, after = span_around(
-            _best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD), whole
-        )
+        cut = _best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD)
+        before, after = span_around(cut, whole)
         end = before if before > begin else after
         spans += _trimmed(text, begin, end)
         begin = end

@@ -153,10 +153,9 @@ class Tagged(NamedTuple):
         codes = []
         for number, start, end in places:
             code = self.codes[number]
-            respelled = code.kind in SPELLED and code.message is None
-            codes.append(
-                Code(start, end, *code[2:-1], text[start:end] if respelled else code.equiv)
-            )
+            is_text = code.kind in SPELLED and code.message is None
+            shown = text[start:end] if is_text else code.equiv
+            codes.append(Code(start, end, *code[2:-1], shown))
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
@@ -185,9 +184,7 @@ class Tagged(NamedTuple):
         for code in self.codes:
             data = code.data
             if data is None:
-                data = (
-                    code.message.write(escape) if code.message is not None else escape(code.equiv)
-                )
+                data = code.message.write(escape) if code.message else escape(code.equiv)
             parts += escape(self.text[done : code.start]), data
             escape = SECTIONS.get(code.kind, escape)
             done = code.end

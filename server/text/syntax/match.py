@@ -214,10 +214,8 @@ class Codes:
                 ends = match.role == "close" or match.kind == "strong"
                 if ends and (partner := frames[-1].close(name)) is not None:
                     self._pairs += 1
-                    items[partner] = (
-                        items[partner][0]._replace(role="sc", pair=self._pairs),
-                        items[partner][1],
-                    )
+                    start, opening = items[partner]
+                    items[partner] = start._replace(role="sc", pair=self._pairs), opening
                     items[number] = code._replace(role="ec", pair=self._pairs), match
                 elif match.role == "open":
                     frames[-1].add(name, number)
@@ -274,10 +272,8 @@ class Codes:
         )
         if done and are_words and _GLUE.fullmatch(self._text, last.end, code.start):
             data = self._data(last.start, code.end, [last, code])
-            item = (
-                last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]),
-                before,
-            )
+            shown = self._text[last.start : code.end]
+            item = last._replace(end=code.end, data=data, equiv=shown), before
             done.pop()
         done.append(item)
 

@@ -145,10 +145,8 @@ def mark_outline(tokens: Sequence[Token], rules: Rules) -> None:
     """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, of the
     outline, and of elements around a splitting one."""
     for token in tokens:
-        name, breaks = (
-            token.name.lower(),
-            rules.outline and token.kind == "empty" and token.local in BREAKS,
-        )
+        name = token.name.lower()
+        breaks = rules.outline and token.kind == "empty" and token.local in BREAKS
         breaks = name in rules.splitting or (breaks and name not in rules.non_splitting)
         token.splits = token.kind in ("cdata", "doctype") or (token.partner is None and breaks)
     document = current = _Element(Token("start", ""))
