@@ -93,13 +93,13 @@ class HostileTranslation:
 
     def _segment(self, segment: Segment) -> Finished:
         messages = iter(segment.messages)
-        arms = [
-            finish_pass._with_message(code, self._translated(next(messages)))
-            if code.flows
-            else code
-            for code in segment.tagged.codes
-        ]
-        tagged = segment.tagged._replace(codes=tuple(arms))
+        codes = []
+        for code in segment.tagged.codes:
+            if code.flows:
+                message = self._translated(next(messages))
+                code = code._replace(equiv=message.text, data=None, message=message)
+            codes.append(code)
+        tagged = segment.tagged._replace(codes=tuple(codes))
         reading = segment.reading
         target = self._target(segment.ids)
         if reading.missing(target) and self._tokenizer is NAMED:
