@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Self
+from multiprocessing import get_context
+from typing import Self, TypeVar
 
-from benchmarks.engine.adapters import Ids, Spec, build
+from benchmarks.engine.adapters import Attentive, CTranslate2, Ids, Spec, build
 from model.backends.cpu.isa import Isa
 
 _STARTUP_SECONDS = 300.0
+Result = TypeVar("Result")
 _LIMITS: dict[Isa, dict[str, str]] = {
     "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
     "avxvnni": {
@@ -31,10 +31,8 @@ _LIMITS: dict[Isa, dict[str, str]] = {
 }
 """Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and
 torch to an instruction set; others have no limit. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
-
-
-class EngineFailed(RuntimeError):
-    """The process of an engine failed. The message is its error."""
+_LOADED: list[tuple[Spec, Attentive | CTranslate2]] = []
+"""The engine of a process that `EngineProcess` started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,50 +45,33 @@ class Run:
 
 
 class EngineProcess:
-    """A process with one engine. The constructor waits until the weights are loaded."""
+    """A process with one engine. The constructor waits until the weights are loaded. Errors of the
+    engine, and a process that died, are RuntimeErrors."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(spec, other), daemon=True)
+        self._process = ProcessPoolExecutor(1, get_context("spawn"))
         # The libraries read these variables when they are first imported.
         threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         with _environment(threads | _LIMITS.get(spec.isa, {})):
-            self._process.start()
-        other.close()
-        self._request(None)
+            loaded = self._process.submit(_load, spec)
+        self._result(loaded, _STARTUP_SECONDS)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pipe.close()
-        self._process.join(10)
-        self._process.kill()
+    def __exit__(self, *_: object) -> None:
+        self._process.shutdown()
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> Run:
-        """Calls `translate` in the process. Raises EngineFailed."""
-        targets, seconds = self._request((list(sources), batch, beam, limit))
-        return Run(targets, seconds)
+        """Calls `translate` in the process."""
+        return self._result(self._process.submit(_translate, list(sources), batch, beam, limit))
 
-    def _request(self, request: Any) -> Any:
-        if request is not None:
-            self._pipe.send(request)
-        elif not self._pipe.poll(_STARTUP_SECONDS):
-            raise EngineFailed(f"{self.spec.name} did not load within {_STARTUP_SECONDS:.0f} s.")
+    def _result(self, future: Future[Result], seconds: float | None = None) -> Result:
         try:
-            error, answer = self._pipe.recv()
-        except EOFError:
-            raise EngineFailed(f"{self.spec.name} died.") from None
-        if error is not None:
-            raise EngineFailed(f"{self.spec.name}: {error}")
-        return answer
+            return future.result(seconds)
+        except Exception as error:
+            raise RuntimeError(f"{self.spec.name}: {type(error).__name__}: {error}") from error
 
 
 @contextmanager
@@ -107,19 +88,14 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(spec: Spec, pipe: Connection) -> None:
-    """Main function of the process: loads the engine and answers requests until the pipe is
-    closed."""
+def _load(spec: Spec) -> None:
+    """Loads the engine of this process."""
+    _LOADED.append((spec, build(spec)))
+
+
+def _translate(sources: list[Ids], batch: int, beam: int, limit: int) -> Run:
+    [(spec, engine)] = _LOADED
     clock = time.process_time if spec.clock == "processor" else time.perf_counter
-    try:
-        adapter = build(spec)
-        pipe.send((None, None))
-        while True:
-            request = pipe.recv()
-            began = clock()
-            targets = adapter.translate(*request)
-            pipe.send((None, (targets, clock() - began)))
-    except EOFError:
-        return
-    except Exception as error:  # noqa: BLE001 - every error is sent to the parent process
-        pipe.send((f"{type(error).__name__}: {error}", None))
+    began = clock()
+    targets = engine.translate(sources, batch, beam, limit)
+    return Run(targets, clock() - began)

@@ -8,10 +8,8 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,10 +19,9 @@ from typing import Any
 
 import psutil
 
-from benchmarks.common.http_connection import Address, Connection
+from benchmarks.common.http_connection import Address, Connection, free_port
 
-_START_SECONDS = 180.0
-_LISTENING = re.compile(r"(?<=listening on )http://[^\s,\"]+")
+_STOP_SECONDS = 180.0
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
 
 
@@ -44,12 +41,13 @@ class Served:
     async def until_ready(self) -> None:
         """Waits until the server is ready. Raises RuntimeError if the server exits first."""
         while self.process.poll() is None:
-            # the address is logged before the socket accepts connections
+            # at first nothing listens
             with contextlib.suppress(OSError, EOFError):
                 if (await self.ready())["status"] == "ready":
                     return
             await asyncio.sleep(0.1)
-        raise RuntimeError("The server ended before it was ready.")
+        end = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        raise RuntimeError(f"The server ended before it was ready:\n{end}")
 
     async def metrics(self) -> Counter[str]:
         """Returns the samples of GET /metrics, keyed by `name` or `name{label="value"}`."""
@@ -82,49 +80,25 @@ async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Serve
 
     Raises RuntimeError if it does not become ready.
     """
-    log = folder / "server.log"
-    command = [
-        sys.executable,
-        "-m",
-        "server",
-        "serve",
-        "--port",
-        "0",
-        "--data",
-        str(folder / "data"),
-        *arguments,
-    ]
+    log, port = folder / "server.log", free_port()
+    command = [sys.executable, "-m", "server", "serve", "--port", str(port)]
+    command += ["--data", str(folder / "data"), *arguments]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")
     }
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stderr=stream, env=environment)  # noqa: ASYNC220  starting a process takes a few milliseconds
+    served = Served(process, Address("127.0.0.1", port, ""), log)
     try:
-        while not (found := _listening(log)):
-            if process.poll() is not None:
-                raise RuntimeError(f"The server did not start:\n{_end_of(log)}")
-            await asyncio.sleep(0.05)
-        served = Served(process, found, log)
         await served.until_ready()
         yield served
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+        process.terminate()
         try:
-            await ended(process, _START_SECONDS)
-        except TimeoutError:
+            await asyncio.to_thread(process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
             raise
-
-
-async def ended(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Waits for the process and returns its exit status. Raises TimeoutError after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while (code := process.poll()) is None:
-        if time.monotonic() > deadline:
-            raise TimeoutError("The server did not end.")
-        await asyncio.sleep(0.01)
-    return code
 
 
 def resident_megabytes(pid: int | None) -> float | None:
@@ -133,15 +107,3 @@ def resident_megabytes(pid: int | None) -> float | None:
         return float(psutil.Process(pid).memory_info().rss) / 2**20 if pid else None
     except psutil.NoSuchProcess:
         return None
-
-
-def _listening(log: Path) -> Address | None:
-    """Returns the address from the log, or None while it is missing."""
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        if found := _LISTENING.search(line):
-            return Address.parse(found[0])
-    return None
-
-
-def _end_of(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-2000:]

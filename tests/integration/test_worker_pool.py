@@ -85,15 +85,18 @@ async def kind_of(future: asyncio.Future[JobResult]) -> str:
     return caught.value.kind
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
 async def kill(workers: WorkerPool, index: int = 0) -> None:
     """Kills a worker process, and waits until the pool has noticed."""
     before = workers.status().workers[index].restarts
-    while (pid := workers.status().workers[index].pid) is None:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: workers.status().workers[index].pid is not None)
     with suppress(ProcessLookupError):  # it has just ended by itself
-        os.kill(pid, signal.SIGKILL)
-    while workers.status().workers[index].restarts == before:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+        os.kill(workers.status().workers[index].pid, signal.SIGKILL)
+    await until(lambda: workers.status().workers[index].restarts > before)
 
 
 async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
@@ -351,8 +354,7 @@ async def test_the_next_start_of_each_device_is_told_how_often_a_load_ended_it()
     """Each of three devices ends at its first load; together they do not use up the attempts of the
     model."""
     async with crew(None, threads=3) as made:
-        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(worker.up for worker in made.workers.status().workers) == 3)
         assert (await load(made.workers, "m", Path("crash-0"))).error is None
         assert made.workers.status().restarts == 3
 
@@ -379,8 +381,7 @@ async def test_unloading_waits_for_accepted_jobs() -> None:
 
 async def test_several_devices_share_jobs_and_crash_history() -> None:
     async with crew(SLOW, threads=3) as made:
-        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(worker.up for worker in made.workers.status().workers) == 3)
         await load(made.workers, "n", SLOW)
         texts = sources(90)
         futures = [made.submit(model="n", source=text) for text in texts]
@@ -393,8 +394,7 @@ async def test_several_devices_share_jobs_and_crash_history() -> None:
 
 async def test_a_model_that_one_device_cannot_load_is_served_by_the_others() -> None:
     async with crew(None, threads=3) as made:
-        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(worker.up for worker in made.workers.status().workers) == 3)
         assert (await load(made.workers, "m", Path("refused"))).error is None
         assert made.workers.status().ready and not made.workers.status().errors
         texts = sources(30)
@@ -406,8 +406,7 @@ async def test_a_model_that_one_device_cannot_load_is_served_by_the_others() -> 
 
 async def test_a_gpu_that_is_lost_is_left_out() -> None:
     async with crew(threads=3, device="cpu") as made:
-        while sum(worker.up for worker in made.workers.status().workers) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(worker.up for worker in made.workers.status().workers) == 2)
         texts = sources(30)
         check(texts, list(await asyncio.gather(*map(made.submit, texts))))
         for index in (0, 1):  # each worker stays with its GPU
@@ -452,8 +451,8 @@ async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
     assert await kind_of(future) == "unavailable"
     assert not workers.status().ready
     await workers.stop(0)
-    while open_files() > before:  # noqa: ASYNC110  transports close their pipes in the next iterations of the loop
-        await asyncio.sleep(0.01)
+    # Transports close their pipes in the next iterations of the loop.
+    await until(lambda: open_files() <= before)
 
 
 async def test_every_future_resolves_in_random_failures() -> None:
