@@ -1,5 +1,4 @@
-"""Settings of the processes of a server: garbage collection, large pages, and which process ends
-first."""
+"""Settings of processes: garbage collection, large pages, limits, and cores."""
 
 from __future__ import annotations
 
@@ -14,22 +13,18 @@ import time
 from pathlib import Path
 
 MORE = 300
-"""Thousandths of all memory that this process must use more than its child to be ended in its
-place."""
-
-
+"""Thousandths of all memory that this process must use more than its child to be ended first."""
 SMALL_PAGE, LARGE_PAGE = 1 << 12, 1 << 21
 COLLAPSE = 25
 """MADV_COLLAPSE of Linux 6.1, which moves memory to large pages at once."""
 DATA = re.compile(r"^([\da-f]+)-([\da-f]+) rw-p \S+ \S+ 0 ", re.MULTILINE)
-"""Begin and end of memory that is no file, in /proc/self/maps."""
+"""Begin and end of memory without a file in /proc/self/maps."""
 LEAST_RESIDENT = 7 / 8
 
 
 def end_first(child: int) -> None:
-    """Makes Linux end the process `child` before this one where memory is used up. The child is
-    started again and its work is repeated; with this process all requests would be lost. Elsewhere
-    it does nothing."""
+    """Makes Linux end the process `child` before this one where memory is used up: a child is
+    restarted and its work repeated, with this process all requests would be lost."""
     with contextlib.suppress(OSError):
         own = int(Path("/proc/self/oom_score_adj").read_text(encoding="ascii"))
         Path(f"/proc/{child}/oom_score_adj").write_text(
@@ -38,9 +33,8 @@ def end_first(child: int) -> None:
 
 
 def limit_processor_time(child: int, seconds: int) -> None:
-    """Makes Linux end the process `child` with SIGXCPU when it has used more processor time than
-    now and `seconds`. Time in which a busy machine runs other processes is not counted. Elsewhere
-    it does nothing. Raises OSError if the process has ended."""
+    """Makes Linux end the process `child` with SIGXCPU after `seconds` more of processor time.
+    Raises OSError if the process has ended."""
     if hasattr(resource, "prlimit"):
         used = time.clock_gettime((~child << 3) | 2)  # as clock_getcpuclockid(3) numbers clocks
         hard = resource.prlimit(child, resource.RLIMIT_CPU)[1]
@@ -48,21 +42,20 @@ def limit_processor_time(child: int, seconds: int) -> None:
 
 
 def tune_garbage_collector() -> None:
-    """Excludes all current objects from garbage collection and makes collections less frequent: a
-    request in progress has 200 objects, and nearly all that a collection with Python's default of
-    700 new ones examines are those of such requests. No thread runs during a collection, so those
-    of the first two generations examine at most 20,000 objects, and whole ones, which examine all
-    long texts in progress, are rare. Call it once, after all imports."""
+    """Excludes all current objects from garbage collection, and makes collections rare: with Python's
+    default of 700 new objects they examine little but requests in progress, of 200 objects each.
+    Call it once, after all imports."""
     gc.collect()
     gc.freeze()
+    # Threads wait meanwhile: the first two generations have at most 20,000 objects, and whole
+    # collections, which examine all long texts in progress, are rare.
     gc.set_threshold(10_000, 0, 1_000)
 
 
 def use_large_pages() -> int:
-    """Moves the data of this process to pages of 2 MB, where Linux can (6.1 and later, unless its
-    huge pages are switched off). Each request reads about a megabyte from all over it, and to look
-    up pages of 4 kB takes 3 to 10% of its time. What is not resident, such as most of a stack,
-    stays as it is. Returns the bytes that were moved. Takes tens of milliseconds, in which other
+    """Moves the resident data of this process to pages of 2 MB, where Linux can (6.1 and later), and
+    returns the bytes that were moved. A request reads about a megabyte from all over the data, and
+    looking up pages of 4 kB takes 3 to 10% of its time. Takes tens of milliseconds, in which other
     threads run."""
     moved = 0
     with contextlib.suppress(OSError, AttributeError):  # there is no /proc, or no madvise
@@ -83,8 +76,7 @@ def use_large_pages() -> int:
 
 
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Returns the number of CPU cores that this process may use: its affinity, bounded by a
-    container's CPU quota."""
+    """Returns the number of CPU cores that affinity and the container's CPU quota allow."""
     bound = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -96,8 +88,8 @@ def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cpu_quota(cgroup: Path) -> tuple[int, int]:
-    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the
-    period. Raises OSError without a cgroup, and ValueError for "max"."""
+    """Returns the microseconds of all cores in a period (-1: no quota), and the period. Raises OSError
+    without a cgroup, and ValueError for "max"."""
     try:
         texts = (cgroup / "cpu.max").read_text(encoding="ascii").split()
     except FileNotFoundError:  # version 1, as on RHEL 8

@@ -72,11 +72,8 @@ DESCRIPTION = (
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
-    """Returns the ASGI application. Its lifespan starts the workers, and stops them after the last
-    request.
-
-    Tests pass `services`. Raises SettingsError if the weights folder holds no usable model.
-    """
+    """Returns the ASGI application, whose lifespan starts and stops the workers. Tests pass
+    `services`. Raises SettingsError if the weights folder holds no usable model."""
     services = services or Services(settings)
     access_log = AccessLog(services.metrics)
 
@@ -122,8 +119,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
 
 def allowed_methods(routes: Sequence[BaseRoute], scope: Scope) -> str:
-    """Returns the header `Allow` of a path: the methods of all routes that it matches, or of
-    files."""
+    """Returns the header `Allow` of a path: the methods of its routes, or of files."""
     own = [
         route
         for route in routes
@@ -134,8 +130,8 @@ def allowed_methods(routes: Sequence[BaseRoute], scope: Scope) -> str:
 
 
 def tracing(endpoint: str) -> Middleware:
-    """Returns the middleware of traces. Raises SettingsError where `endpoint` is no HTTP address or
-    the extra `otel` is not installed."""
+    """Returns the middleware of traces. Raises SettingsError for an endpoint that is no HTTP address,
+    and without the extra `otel`."""
     setting = "--otlp-endpoint (ATTENTIVE_OTLP_ENDPOINT)"
     if not endpoint.startswith(("http://", "https://")):
         raise SettingsError(f"{setting} must begin with http:// or https://.")
@@ -149,11 +145,10 @@ def tracing(endpoint: str) -> Middleware:
 
 
 class Application(FastAPI):
-    """FastAPI without its layers around the router, except the one that closes files: Entrance does
-    what they do."""
+    """FastAPI without its layers around the router, which Entrance replaces, except the one that
+    closes files."""
 
     services: Services
-    """Those that the routes use."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -169,8 +164,7 @@ class Application(FastAPI):
 
 
 def new_app(lifespan: Lifespan | None = None) -> Application:
-    """Returns an application with all routes and their documentation, but without services and
-    middleware."""
+    """Returns an application with all routes, but without services and middleware."""
     app = Application(
         title="Attentive",
         version=server_version(),

@@ -1,8 +1,8 @@
-"""Bounds of one connection below the application, in bytes and in time: uvicorn waits for heads and
-bodies without end, and for clients that have gone.
+"""Bounds of a connection in bytes and in time: uvicorn waits for heads and bodies without end, and for
+clients that have gone.
 
-A refusal has a status, one sentence and `Connection: close`; the application does not see it. It
-comes after the answers to the requests before.
+A refusal has a status, one sentence and `Connection: close`. It follows the answers to earlier
+requests; the application does not see it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from server.errors import FILES
 
 CONTROL = bytes(range(32)) + b"\x7f"
 OTHER_LENGTH = frozenset({b"connection", b"transfer-encoding"})
-"""Headers of an answer that say how it ends."""
+"""Other headers that say how an answer ends."""
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's request and answer, which sends the head of an answer together with its body,
-    unless it is a stream: a second write costs as much as the first."""
+    """uvicorn's request and answer, but with the head and the body of an answer in one write, unless
+    it is a stream."""
 
-    _head = b""  # that is still to be sent
+    _head = b""  # not yet sent
 
     async def send(self, message: Any) -> None:
         if self.disconnected:
@@ -62,8 +62,8 @@ class Cycle(RequestResponseCycle):
         await super().send(message)
 
     def _begin(self, message: Any) -> bytes:
-        """Begins an answer of a stated length on a connection that stays open, and returns its
-        head; else nothing."""
+        """Begins an answer with a stated length on a connection that stays open, and returns its
+        head; returns nothing for other answers."""
         headers = [*self.default_headers, *message.get("headers", ())]
         named = dict(headers)
         length = int(named.get(b"content-length", 0))
@@ -86,7 +86,7 @@ class Cycle(RequestResponseCycle):
         return head
 
     def _send_first(self, message: Any) -> None:
-        """Sends the head with the first part of the body, or with all of it."""
+        """Sends the head and the first part of the body."""
         head, self._head = self._head, b""
         self.expected_content_length -= len(message["body"])
         ended = not message.get("more_body", False)
@@ -102,7 +102,7 @@ class Cycle(RequestResponseCycle):
 
 
 def write_answers_at_once() -> None:
-    """Has uvicorn's own protocol use `Cycle` in this process, where another program listens."""
+    """Makes uvicorn's own protocol use `Cycle`, where another program listens."""
     httptools_impl.RequestResponseCycle = Cycle  # type: ignore[misc]
 
 
@@ -133,8 +133,8 @@ EXTENSIONS: dict[str, dict[object, object]] = {CANCELLED_AT_DISCONNECT: {}}
 
 
 class UnfinishedRequests:
-    """The bytes of all requests that have not arrived whole. Beyond `limit` the oldest request is
-    refused."""
+    """Counts the bytes of all requests that have not arrived whole, and refuses the oldest beyond
+    `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -142,7 +142,7 @@ class UnfinishedRequests:
         self._connections: dict[LimitedProtocol, int] = {}
 
     def add(self, connection: LimitedProtocol, count: int) -> None:
-        """Counts bytes of an unfinished request. They are counted until `remove`."""
+        """Counts bytes of an unfinished request until `remove`."""
         count += 0 if connection in self._connections else CONNECTION_BYTES
         self._connections[connection] = self._connections.get(connection, 0) + count
         self.bytes += count
@@ -152,22 +152,21 @@ class UnfinishedRequests:
             oldest.refuse(503, "Too many unfinished requests are open; send this one again.")
 
     def remove(self, connection: LimitedProtocol) -> None:
-        """Forgets the request of a connection: it has arrived, or the connection has ended."""
+        """Forgets a request that has arrived or whose connection has ended."""
         self.bytes -= self._connections.pop(connection, 0)
 
 
 class OpenFiles:
-    """Whether connections may take further descriptors. Without free ones the kernel ends
-    connections unanswered, and files, stores and workers fail."""
+    """Keeps file descriptors free: without them the kernel ends connections unanswered, and files,
+    stores and workers fail."""
 
     def __init__(self) -> None:
         self._refused = 0
         self._log_at = 0.0
 
     def left(self, descriptor: int = NO_DESCRIPTOR) -> float:
-        """Returns the free part of the descriptors that connections leave, and 1 where none of
-        these is in use. A new `descriptor` is the lowest free one. A part less than 1 is logged, at
-        most every FILES_LOG_SECONDS."""
+        """Returns the free part of the descriptors that connections must leave, by the lowest free
+        `descriptor`. A part less than 1 is logged, at most every FILES_LOG_SECONDS."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
             return 1.0
@@ -192,8 +191,8 @@ open_files = OpenFiles()
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds, which cancels the task of a request whose client disconnects.
-    `check` is to be called about twice per second."""
+    """uvicorn's protocol with bounds; cancels the task of a request whose client disconnects. Call
+    `check` about twice per second."""
 
     def __init__(self, *arguments: Any, unfinished: UnfinishedRequests, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -233,8 +232,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._unfinished.add(self, len(data))
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Reads a request again without its offer of another protocol (Java's HttpClient): the
-        parser skips its body."""
+        """Reads a request again without its offer of another protocol (Java's HttpClient), because
+        the parser skips its body."""
         first = b"%b %b HTTP/%b" % (
             self.parser.get_method(),
             self.url,
@@ -270,7 +269,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._begin(method.decode("ascii"), version)
 
     def _begin(self, method: str, version: str) -> None:
-        """Begins the request whose head has arrived, as uvicorn does."""
+        """Begins a request after its head, as uvicorn does."""
         url = parse_url(self.url)
         path = url.path.decode("ascii")
         self.scope["method"], self.scope["http_version"] = method, version
@@ -336,8 +335,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.refuse(431, f"The head of the request is over the limit of {HEAD_BYTES:,} bytes.")
 
     def check(self, now: float) -> None:
-        """Ends a connection whose client is too slow, or has gone while reading is paused because
-        requests wait."""
+        """Ends a connection whose client is too slow, or has gone while reading is paused."""
         if self.transport.is_closing():
             return
         if self.flow.read_paused:
@@ -400,8 +398,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def has_gone(transport: asyncio.Transport) -> bool:
-    """Returns whether the client has closed the connection, also where what it sent before has not
-    been read."""
+    """Returns whether the client has closed the connection, also before its data is read."""
     waiting = select.poll()
     waiting.register(transport.get_extra_info("socket").fileno(), getattr(select, "POLLRDHUP", 0))
     return bool(waiting.poll(0))

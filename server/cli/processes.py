@@ -1,8 +1,10 @@
-"""Several API processes before one pool of workers (`--api-processes`). The supervisor, which the
-user starts, accepts connections and passes them on in turns, starts the processes and replaces
-those that end: the leader, which owns the workers (`leader`), and the API processes. It has no
-event loop and no threads, so that it can fork at any time. Signals are for the supervisor alone,
-which writes orders to the others."""
+"""Several API processes before one pool of workers (`--api-processes`).
+
+The supervisor, which the user starts, forks and replaces the other processes: the leader, which
+owns the workers (`server.cli.leader`), and the API processes. It accepts connections and passes
+them to the API processes in turns, and turns signals into orders to the others. It has no event
+loop and no threads, so that it can fork at any time.
+"""
 
 from __future__ import annotations
 
@@ -38,25 +40,25 @@ from server.models.discovery import find_served
 from server.services import FILES, METRICS, ServerProcess, Services
 
 CONNECTION, DRAIN, CLOSE, FORCE, RELOAD = b"c", b"d", b"e", b"f", b"h"
-"""Orders of the supervisor. Their channel ends when it has ended, which is CLOSE."""
+"""Orders of the supervisor. The end of their channel counts as CLOSE."""
 WRONG_SETTINGS = 2
-"""Exit status of a process that found a setting which cannot be used."""
+"""Exit status of a process after a SettingsError."""
 POLL_SECONDS = 0.5
 ACCEPTED = 64
-"""Connections that are passed on before signals are looked at."""
+"""Connections that are passed on before signals are read."""
 EMPTY_SECONDS = 0.02
 KILL_SECONDS = 5.0
-"""After a second signal, until processes that do not end are killed."""
+"""Time between a second signal and SIGKILL."""
 PAUSE_SECONDS = 1.0
-"""Before a process that lived for less is replaced."""
+"""Least time between two starts of a process."""
 FOLDER_CHARACTERS = 80
-"""Longest path of the folder: that of a socket in it has a limit."""
+"""Longest path of the folder, because the path of a socket has a limit."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class Child:
-    """A process, and the supervisor's end of its channel."""
+    """A process and the supervisor's end of its channel."""
 
     main: Callable[[socket.socket], int]
     pid: int = 0
@@ -64,7 +66,7 @@ class Child:
     started: float = field(default_factory=time.monotonic)
 
     def order(self, order: bytes, connection: socket.socket | None = None) -> bool:
-        """Writes an order. Returns False where the process does not read or has ended."""
+        """Writes an order. Returns False if the process does not read or has ended."""
         if self.channel is None:
             return False
         rights = array.array("i", [connection.fileno()] if connection else [])
@@ -92,7 +94,7 @@ class Supervisor:
         self._kill_at = float("inf")
         self._stopping = self.interrupted = False
         self.status = 0
-        """The exit status of a process because of which the server ends."""
+        """Exit status of the process that makes the server end."""
 
     @property
     def _children(self) -> list[Child]:
@@ -138,7 +140,8 @@ class Supervisor:
                 self._leader.order(CLOSE)
 
     def _accept(self) -> bool:
-        """Passes a connection to the next process that takes it. Returns whether there was one."""
+        """Passes a connection to the next process that takes it. Returns False without a
+        connection."""
         if not any(member.channel for member in self._members):
             time.sleep(EMPTY_SECONDS)  # clients wait in the queue of the socket
             return False
@@ -174,7 +177,7 @@ class Supervisor:
                     self._kill_at = min(self._kill_at, time.monotonic() + KILL_SECONDS)
 
     def _reap(self) -> None:
-        """Notes the processes that have ended, and replaces them."""
+        """Replaces the processes that have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -219,9 +222,9 @@ class Supervisor:
 
 
 def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> int:
-    """Runs a process after its fork and returns its exit status. Signals of a service manager,
-    which it sends to all processes, are ignored by a handler: the programs that the process starts
-    do not inherit it."""
+    """Runs a process after its fork and returns its exit status. Handlers still ignore the signals
+    that a service manager sends to all processes; programs that the process starts do not inherit
+    handlers."""
     os.close(signal.set_wakeup_fd(-1))
     os.setpgrp()  # Ctrl-C on a terminal is for the supervisor
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -237,35 +240,32 @@ def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> in
     return status
 
 
-class Orders(asyncio.Protocol):
-    """Reads the orders of the supervisor, in the order in which it wrote them."""
+def read_orders(
+    channel: socket.socket, obey: Callable[[bytes, socket.socket | None], None]
+) -> None:
+    """Calls `obey` with each order of the supervisor and the connection that comes with it."""
+    loop = asyncio.get_running_loop()
+    channel.setblocking(False)
 
-    def __init__(
-        self, channel: socket.socket, obey: Callable[[bytes, socket.socket | None], None]
-    ) -> None:
-        self._channel, self._obey = channel, obey
-        channel.setblocking(False)
-        asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
-
-    def _read(self) -> None:
+    def read() -> None:
         for _ in range(16):  # then other events have their turn
             try:
-                order, descriptors, *_ = socket.recv_fds(self._channel, 1, 1)
+                order, descriptors, *_ = socket.recv_fds(channel, 1, 1)
             except BlockingIOError:
                 return
             except OSError:
                 order, descriptors = b"", []
             if not order:
-                asyncio.get_running_loop().remove_reader(self._channel.fileno())
-            self._obey(
-                order or CLOSE, socket.socket(fileno=descriptors[0]) if descriptors else None
-            )
+                loop.remove_reader(channel.fileno())
+            obey(order or CLOSE, socket.socket(fileno=descriptors[0]) if descriptors else None)
             if not order:
                 return
 
+    loop.add_reader(channel.fileno(), read)
+
 
 class Member(serve.Server):
-    """An API process: its connections come from the supervisor, and its orders too."""
+    """An API process, which gets its connections and orders from the supervisor."""
 
     def __init__(self, channel: socket.socket, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -277,10 +277,10 @@ class Member(serve.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
-        Orders(self._channel, self._obey)
+        read_orders(self._channel, self._obey)
 
     def announce(self) -> None:
-        """The leader does."""
+        """Does nothing: the leader does."""
 
     def _obey(self, order: bytes, connection: socket.socket | None) -> None:
         if order == CONNECTION:
@@ -354,7 +354,7 @@ def run_leader(
                 ended.set()
 
         await services.start()
-        Orders(channel, obey)
+        read_orders(channel, obey)
         serving = asyncio.ensure_future(Leader(settings, services).serve(folder))
         announcing = asyncio.ensure_future(serve.announce(services, url))
         while not (ended.is_set() or serving.done() or services.engine.workers.status().no_device):

@@ -19,7 +19,7 @@ import orjson
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
 trace_id: ContextVar[str] = ContextVar("trace_id", default="")
-"""Id of the W3C trace that this request is part of, in hexadecimal; empty without one."""
+"""Id of the W3C trace of this request in hexadecimal; empty without one."""
 
 STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -30,8 +30,8 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=st
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON: time, level, logger, message, ids of request and trace, and the
-    fields of `extra`."""
+    """Formats a record as one JSON object, with the ids of request and trace and the fields of
+    `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -60,7 +60,7 @@ def utc_time(seconds: int) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as one readable line: time, level, message and the fields of `extra`."""
+    """Formats a record as one readable line, with the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = further_fields(record) | ({"trace_id": trace_id.get()} if trace_id.get() else {})
@@ -81,8 +81,8 @@ def further_fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def stack_frames(error: BaseException | None) -> list[str]:
-    """Returns the type and the frames of an exception. The message is omitted, because it may quote
-    user text."""
+    """Returns the type and the frames of an exception, but not its message, which may quote user
+    text."""
     if error is None:
         return []
     frames = traceback.extract_tb(error.__traceback__)
@@ -93,7 +93,7 @@ def stack_frames(error: BaseException | None) -> list[str]:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes each record at once, as one line: standard error keeps no whole line back."""
+    """Writes each record as one line, which standard error does not keep back."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         try:
@@ -106,8 +106,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 def configure_logging(level: str, format: str) -> None:
-    """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text
-    on a terminal."""
+    """Logs to standard error. `format` is "json", "text", or "auto": text on a terminal."""
     # no formatter shows these
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # nor the line of code that logs

@@ -29,23 +29,8 @@ from server.observability.numbers import Labels, Numbers, Series
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    120.0,
-)
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
+)  # fmt: skip
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -64,8 +49,8 @@ SENTENCE_TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU by its number in the driver: bytes of memory used by all processes and in all, and
-    the part of the last moments in which it computed."""
+    """One GPU: its number in the driver, bytes of memory, and the part of the last moments in which
+    it computed."""
 
     gpu: str
     memory_used: int
@@ -74,7 +59,7 @@ class GpuUse:
 
 
 def read_gpus() -> list[GpuUse]:
-    """Returns the GPUs that NVML can read; none without the package nvidia-ml-py or a driver."""
+    """Returns the GPUs that NVML can read: none without the package nvidia-ml-py or a driver."""
     nvml = _library()
     if nvml is None:
         return []
@@ -109,13 +94,12 @@ def _library() -> Any:
 
 
 class Totals:
-    """A counter, whose values are plain numbers: prometheus_client's takes a lock for each
-    addition."""
+    """A counter of plain numbers: prometheus_client's takes a lock for each addition."""
 
     def __init__(
         self, numbers: Numbers, name: str, help: str, labels: Sequence[str] = (), known: Labels = ()
     ) -> None:
-        """`known` are values of the only label, whose series are there from the beginning."""
+        """`known` are values of the only label that are shown from the beginning."""
         self.name, self._numbers = name, numbers
         self._series: dict[Labels, Series] = {}
         self._family = partial(CounterMetricFamily, name, help, labels=labels)
@@ -127,7 +111,6 @@ class Totals:
         return series
 
     def add(self, *labels: str, amount: float = 1.0) -> None:
-        """Adds to the series of these labels."""
         (self._series.get(labels) or self._begin(*labels))[0] += amount
 
     def family(self, series: Mapping[Labels, Sequence[float]]) -> Metric:
@@ -139,7 +122,7 @@ class Totals:
 
 
 class Distribution:
-    """A histogram, as Totals: how many values are in each bucket, and their sum."""
+    """A histogram of plain numbers: values in each bucket, and their sum."""
 
     def __init__(
         self,
@@ -163,7 +146,6 @@ class Distribution:
         return series
 
     def observe(self, value: float, *labels: str) -> None:
-        """Adds a value to the series of these labels."""
         numbers = self.series.get(labels) or self._begin(*labels)
         numbers[bisect_left(self._bounds, value)] += 1.0
         numbers[-1] += value
@@ -177,7 +159,7 @@ class Distribution:
 
 
 class Families(Collector):
-    """Counters and histograms of all processes, and the version of the server."""
+    """Collects the counters and histograms of all processes, and the version of the server."""
 
     def __init__(self, numbers: Numbers, version: str) -> None:
         self._numbers, self._version = numbers, version
@@ -196,21 +178,20 @@ class Families(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yields the current values."""
         numbers = self._numbers.totals()
-        for family in self._families:
-            yield family.family(numbers.get(family.name, {}))
-        build = GaugeMetricFamily(
-            "attentive_build_info", "Version of the server.", labels=("version",)
-        )
-        build.add_metric((self._version,), 1)
-        yield build
+        for each in self._families:
+            yield each.family(numbers.get(each.name, {}))
+        yield family(
+            GaugeMetricFamily, "build_info", "Version of the server.", ["version"],
+            [([self._version], 1)],
+        )  # fmt: skip
 
 
 class Metrics:
-    """Counters, gauges and histograms of one server, in a separate registry. Each of several
-    processes that are one server has its own `file` in one folder.
+    """The metrics of one server in a registry. Each of several processes has its own `file` in one
+    folder.
 
-    A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to
-    a worker. HTTP requests are counted by `attentive_http_*`. All times are in seconds.
+    A "request" in `attentive_request_*` and `attentive_requests_*` is a sentence that was sent to a
+    worker; `attentive_http_*` count HTTP requests. Times are in seconds.
     """
 
     def __init__(self, version: str, file: Path | None = None) -> None:
@@ -287,20 +268,18 @@ class Metrics:
         )
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Counts one answered HTTP request. `route` is the template of the path."""
+        """Counts an answered HTTP request. `route` is the template of the path."""
         self._http.add(route, method, str(status))
         self._http_seconds.observe(seconds, route)
 
     def cancelled(self) -> None:
-        """Counts one cancelled sentence."""
         self._cancelled.add()
 
     def failed(self, kind: str) -> None:
-        """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.add(kind)
 
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None:
-        """Counts one sentence that was translated `seconds` after it was sent to a worker."""
+        """Counts a sentence that was translated in `seconds`."""
         best, timings = answer.hypotheses[0], answer.timings
         self._ended.add(best.finish_reason)
         self._source_tokens.add(amount=source_tokens)
@@ -324,13 +303,13 @@ class Metrics:
 
 
 class ProcessesCollector(Collector):
-    """What ProcessCollector reads of the processes of a server, which are the parent of this one
-    and its children: added up, or that of the process with the most open files."""
+    """Combines what ProcessCollector reads of the processes of a server, which are the parent of
+    this one and its children."""
 
     _combine = {"process_start_time_seconds": min, "process_max_fds": min, "process_open_fds": max}  # noqa: RUF012
 
     def collect(self) -> Iterable[Metric]:
-        """Yields the current values; none where there is no /proc."""
+        """Yields the current values; none without /proc."""
         parent, values = os.getppid(), dict[str, list[Metric]]()
         with contextlib.suppress(OSError):
             children = (
@@ -348,9 +327,22 @@ class ProcessesCollector(Collector):
             yield first
 
 
+def family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    help: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], float]],
+) -> Metric:
+    """Returns a metric with the values of its labels and the number of each sample."""
+    metric = kind(f"attentive_{name}", help, labels=labels)
+    for values, number in samples:
+        metric.add_metric(values, float(number))
+    return metric
+
+
 class StateCollector(Collector):
-    """Reads the state of workers, queue, history and GPUs at each scrape. `status` and `counters`
-    return without blocking, `gpus` after milliseconds."""
+    """Reads the state of workers, queue, history and GPUs at each scrape."""
 
     def __init__(
         self,
@@ -360,88 +352,70 @@ class StateCollector(Collector):
     ) -> None:
         self._status, self._counters, self._gpus = status, counters, gpus
 
-    def _gpu_use(self) -> Iterable[Metric]:
-        used = GaugeMetricFamily(
-            "attentive_gpu_memory_used_bytes", "Memory of a GPU in use.", labels=("gpu",)
-        )
-        total = GaugeMetricFamily("attentive_gpu_memory_bytes", "Memory of a GPU.", labels=("gpu",))
-        busy = GaugeMetricFamily(
-            "attentive_gpu_utilization_ratio", "Part of the time a GPU computes.", labels=("gpu",)
-        )
-        for gpu in self._gpus():
-            used.add_metric((gpu.gpu,), gpu.memory_used)
-            total.add_metric((gpu.gpu,), gpu.memory_total)
-            busy.add_metric((gpu.gpu,), gpu.utilization)
-        return used, total, busy
-
     def collect(self) -> Iterable[Metric]:
         """Yields the current values."""
-        status = self._status()
-        up = GaugeMetricFamily(
-            "attentive_worker_up", "Whether the worker of a device takes jobs.", labels=("device",)
-        )
-        hangs = CounterMetricFamily(
-            "attentive_worker_hangs",
-            "Workers that were killed because they hung.",
-            labels=("device",),
-        )
-        for worker in status.workers:
-            up.add_metric((worker.device,), float(worker.up))
-            hangs.add_metric((worker.device,), worker.hangs)
-        models = GaugeMetricFamily(
-            "attentive_model_info", "Models that are served.", labels=("model", "dtype", "device")
-        )
-        for model in status.models:
-            models.add_metric((model, status.dtype, status.device), 1.0)
-        engine = GaugeMetricFamily(
-            "attentive_engine_info",
+        status, gpus = self._status(), self._gpus()
+        workers, reports = status.workers, status.reports
+        yield family(
+            GaugeMetricFamily, "worker_up", "Whether the worker of a device takes jobs.",
+            ["device"], [([worker.device], worker.up) for worker in workers],
+        )  # fmt: skip
+        yield family(
+            GaugeMetricFamily, "model_info", "Models that are served.", ["model", "dtype", "device"],
+            [([model, status.dtype, status.device], 1) for model in status.models],
+        )  # fmt: skip
+        yield family(
+            GaugeMetricFamily,
+            "engine_info",
             "How each worker decodes: path, number format, whose kernels a GPU runs, and why it is "
             "not faster.",
-            labels=("worker", "device", "engine", "dtype", "kernels", "reason"),
-        )
-        for number, worker in enumerate(status.workers):
-            engine.add_metric(
-                (
-                    str(number),
-                    worker.device,
-                    worker.engine,
-                    worker.dtype,
-                    worker.kernels,
-                    worker.reason,
-                ),
-                float(worker.up),
-            )
-        restarts = CounterMetricFamily(
-            "attentive_worker_restarts", "Workers that were started again."
-        )
-        restarts.add_metric((), status.restarts)
-        yield from (up, models, engine, restarts, hangs)
-        yield from self._gpu_use()
-        used, total = (
-            sum(r.slots_used for r in status.reports),
-            sum(r.slots_total for r in status.reports),
-        )
+            ["worker", "device", "engine", "dtype", "kernels", "reason"],
+            [
+                ([str(number), each.device, each.engine, each.dtype, each.kernels, each.reason], each.up)
+                for number, each in enumerate(workers)
+            ],
+        )  # fmt: skip
+        yield family(
+            CounterMetricFamily, "worker_restarts", "Workers that were started again.",
+            [], [([], status.restarts)],
+        )  # fmt: skip
+        yield family(
+            CounterMetricFamily, "worker_hangs", "Workers that were killed because they hung.",
+            ["device"], [([worker.device], worker.hangs) for worker in workers],
+        )  # fmt: skip
+        for name, help, values in (
+            ("gpu_memory_used_bytes", "Memory of a GPU in use.", [gpu.memory_used for gpu in gpus]),
+            ("gpu_memory_bytes", "Memory of a GPU.", [gpu.memory_total for gpu in gpus]),
+            (
+                "gpu_utilization_ratio",
+                "Part of the time a GPU computes.",
+                [gpu.utilization for gpu in gpus],
+            ),
+        ):
+            samples = [([gpu.gpu], value) for gpu, value in zip(gpus, values, strict=True)]
+            yield family(GaugeMetricFamily, name, help, ["gpu"], samples)
+        used, total = [
+            sum([getattr(report, name) for report in reports])
+            for name in ("slots_used", "slots_total")
+        ]
         for name, help, value in (
+            ("requests_running", "Sentences being decoded.", sum([r.running for r in reports])),
             (
-                "attentive_requests_running",
-                "Sentences being decoded.",
-                sum(r.running for r in status.reports),
-            ),
-            (
-                "attentive_requests_waiting",
+                "requests_waiting",
                 "Sentences waiting in the worker.",
-                sum(r.waiting for r in status.reports),
+                sum([r.waiting for r in reports]),
             ),
             (
-                "attentive_kv_slots_in_use_ratio",
+                "kv_slots_in_use_ratio",
                 "Key and value slots in use.",
                 used / total if total else 0.0,
             ),
         ):
-            yield GaugeMetricFamily(name, help, value)
+            yield family(GaugeMetricFamily, name, help, [], [([], value)])
         for name, value in self._counters().items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield kind(f"attentive_{name.removesuffix('_total')}", DESCRIPTIONS[name], value=value)
+            samples = [([], value)]
+            yield family(kind, name.removesuffix("_total"), DESCRIPTIONS[name], [], samples)
 
 
 DESCRIPTIONS = {

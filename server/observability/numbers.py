@@ -1,5 +1,4 @@
-"""The numbers of counters and histograms: in memory, or in a file of each of several processes that
-are one server."""
+"""The numbers of counters and histograms: in memory, or in a file for each of several processes."""
 
 from __future__ import annotations
 
@@ -16,18 +15,18 @@ from typing import TypeAlias
 Labels = tuple[str, ...]
 Series: TypeAlias = "list[float] | memoryview[float]"
 FILE_BYTES = 1 << 19
-"""Room for some thousand series. Labels have few values, so their number is bounded."""
+"""Room for some thousand series; labels have few values."""
 HEADER = Struct("=II")
-"""Of a series in a file: the bytes of its key in JSON, padded to whole numbers, and how many
-numbers follow; 0 after the last one."""
+"""Before each series in a file: bytes of its padded key in JSON, and the count of its numbers; 0
+after the last one."""
 
 
 class Numbers:
     """Series of numbers by the name of a metric and its labels. Belongs to one thread.
 
-    With a `file` they are kept in it by mapped memory: an addition is no system call and needs no
-    lock, and is not lost when the process is killed. The next process with this file goes on with
-    them. `totals` adds up all files of its folder. Raises OSError where the file has no room.
+    A `file` keeps them in mapped memory: an addition is no system call, needs no lock, and is not
+    lost when the process is killed. The next process with this file continues with them. `totals`
+    adds up all files of the folder. Raises OSError where the disk has no room for the file.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -75,13 +74,13 @@ class Numbers:
 
 
 def key_of(name: str, labels: Labels) -> bytes:
-    """Returns what a file has before the numbers of a series."""
+    """Returns the padded key of a series in a file."""
     key = json.dumps([name, *labels]).encode()
     return key + b" " * (-len(key) % 8)
 
 
 def read(memory: memoryview) -> Iterator[tuple[str, Labels, memoryview[float]]]:
-    """Yields name, labels and numbers of the series in the bytes of a file."""
+    """Yields the name, labels and numbers of each series in a file."""
     place = 0
     while place + HEADER.size <= len(memory):
         size, count = HEADER.unpack_from(memory, place)

@@ -1,9 +1,8 @@
-"""The history: translation id -> source and target tokens, for attention requests by id.
+"""History: translation id -> source and target tokens, for attention requests by id.
 
-Translations wait in memory and are written to the store twice a second, never while a request
-waits. A failing store loses history records and never fails a translation. An id embeds its
-creation time: one that has expired (410) is thereby told apart from one that was never issued
-(404).
+Translations wait in memory and are written to the store twice a second. A failing store loses
+history records and never fails a translation. An id embeds its creation time, which distinguishes
+an expired id (410) from one that was never issued (404).
 """
 
 from __future__ import annotations
@@ -28,21 +27,19 @@ from server.store.interface import Bounds, Store
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _LETTERS = (8 * ALPHABET).encode()
-"""The letter of five of the bits of each byte."""
+"""The letter of five bits of each byte."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
 @dataclass(slots=True)
 class SentenceRecord:
-    """One sentence with the token ids that the model read and wrote. A sentence that was copied
-    instead of translated has no tokens. `source_text` was read; `typed` is given where letters of
-    it were typed in another case. `originals` are the spans of the text for which other words were
-    read, by these.
+    """One sentence with the token ids that the model read and wrote; none if it was copied. `typed`
+    is the text where the model read `source_text` in another case. `originals` are spans of the
+    text by the words that were read in their place.
 
     The first `forced` tokens of the target were given. `ended` says that the end of sentence was
-    forced too, which counts as certain. `options` are those of the decode where they are not those
-    of the leg. `scores` are the log-probabilities of the target where the worker cannot compute
-    them again to the bit."""
+    forced too. `options` are those of the decode where they are not those of the leg. `scores` are
+    the log-probabilities of the target, unless the worker can compute them again to the bit."""
 
     source_text: str
     source: tuple[int, ...]
@@ -56,15 +53,14 @@ class SentenceRecord:
 
     @property
     def copied(self) -> bool:
-        """Whether the sentence was copied instead of translated."""
         return not self.source
 
 
 @dataclass(slots=True)
 class LegRecord:
-    """The sentences that one model translated. A translation through a pivot language has two legs.
-    `computation` says on what they were decoded (`WorkerReady.computation`), and `options` how, the
-    shortlist included; both are empty in the records of older versions."""
+    """The sentences that one model translated; a pivot language makes two legs. `computation`
+    (`WorkerReady.computation`) and `options` say how they were decoded; both are empty in the
+    records of older versions."""
 
     model: str
     source_language: str
@@ -84,8 +80,7 @@ class TranslationRecord:
 
 
 def encoded(record: TranslationRecord) -> bytes:
-    """Returns a record as JSON, without fields that have their default. Other threads run between
-    the sentences."""
+    """Returns a record as JSON without default values. Other threads run between the sentences."""
     return orjson.dumps(record, _values, orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
@@ -101,13 +96,13 @@ _FIELDS = {
     )
     for kind in (TranslationRecord, LegRecord, SentenceRecord)
 }
-"""Names and values of the fields, and those without a default. All defaults are false."""
+"""Names and values of the fields, and the fields without a default. All defaults are false."""
 
 
 def _values(
     record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions,
 ) -> dict[str, object]:
-    """Returns the fields that have no default, or another value."""
+    """Returns the fields without a default or with another value."""
     if isinstance(record, DecodingOptions):
         return _options(record)
     names, values, required = _FIELDS[type(record)]
@@ -117,14 +112,12 @@ def _values(
 
 @kept(256)
 def _options(options: DecodingOptions) -> dict[str, object]:
-    """Returns what is not the default; translations share few options."""
     values = {item.name: (getattr(options, item.name), item.default) for item in fields(options)}
     return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def new_id(now: float | None = None) -> str:
-    """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters,
-    sortable by time."""
+    """Returns a ULID: 26 characters of 48 bits of milliseconds since the epoch and 80 random bits."""
     return (
         _written(int(1000 * (time.time() if now is None else now)))
         + os.urandom(16).translate(_LETTERS).decode()
@@ -138,8 +131,7 @@ def _written(milliseconds: int) -> str:
 
 
 def creation_time(id: str) -> float | None:
-    """Returns the creation time of an id in seconds since the epoch, or None where the text is not
-    an id."""
+    """Returns the creation time of an id in seconds since the epoch; None for another text."""
     if not ID_PATTERN.fullmatch(id):
         return None
     number = 0
@@ -151,20 +143,18 @@ def creation_time(id: str) -> float | None:
 log = logging.getLogger(__name__)
 NAME = "history"
 CLOCK_SKEW_SECONDS = 60
-"""An id from further in the future than this was not issued by any of the servers."""
+"""An id from further in the future was issued by no server."""
 BATCH_RECORDS = 500
 """Most records of a write."""
 RECENT_SECONDS = 1.0
-"""A translation of this age may still be on its way from another server to the store."""
+"""Age of a translation that another server may not have written yet."""
 _RECORD = TypeAdapter(TranslationRecord)
 
 
 class History:
-    """The latest translations, within the `bounds`.
-
-    While the store fails, records wait in memory to be written later; the oldest are dropped first.
-    `errors` counts failures, `lost` the dropped records. Used in the event loop that serves.
-    """
+    """The latest translations within the `bounds`. While the store fails, records wait in memory; the
+    oldest are dropped first. `errors` counts failures, `lost` dropped records. Belongs to one event
+    loop."""
 
     def __init__(self, store: Store, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -178,8 +168,7 @@ class History:
         store.at_every_beat(self.flush)
 
     def add(self, id: str, data: bytes) -> None:
-        """Adds an encoded translation. Drops the oldest that are not written yet beyond the
-        bounds."""
+        """Adds an encoded translation. Drops the oldest unwritten ones beyond the bounds."""
         self._unwritten[id] = data
         self._unwritten_bytes += len(data)
         while len(self._unwritten) > 1 and (
@@ -189,11 +178,8 @@ class History:
             self.lost += 1
 
     async def find(self, id: str) -> TranslationRecord:
-        """Returns the record of an id.
-
-        Raises ExpiredTranslation for an id whose record was removed, NotFound for a text that is
-        not an id, and StateUnreachable where the store cannot be read.
-        """
+        """Returns the record of an id. Raises ExpiredTranslation for a removed record, NotFound for a
+        text that is not an id, and StateUnreachable."""
         created = creation_time(id)
         data = self._unwritten.get(id)
         if data is None and created is not None:
@@ -214,9 +200,8 @@ class History:
         return record
 
     async def flush(self) -> None:
-        """Writes the records that wait, the oldest first, and keeps them where the store fails.
-        Those that come meanwhile wait for the next beat: each write costs a pass over all
-        records."""
+        """Writes the waiting records, the oldest first, and keeps them where the store fails. Records
+        that come meanwhile wait for the next beat, because each write is a pass over all records."""
         waiting = list(self._unwritten.items())
         for start in range(0, len(waiting), BATCH_RECORDS):
             batch = waiting[start : start + BATCH_RECORDS]

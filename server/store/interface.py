@@ -1,8 +1,7 @@
 """The interface of a store: tables of permanent records, and collections of records that expire.
 
-A table maps ids to bytes. Every change gives it a new version, so that readers notice changes and a
-writer can make sure that no other one wrote since it read. A collection is bounded; its oldest
-records are deleted first.
+A table maps ids to bytes. Every change gives it a new version, by which readers notice changes and
+writers conflicts. A collection is bounded; its oldest records are deleted first.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
 RECORDS_LIMIT = 10_000
 RECORDS_BYTES = 50_000_000
-"""Limits of the records of `put` in a collection; the oldest ones are deleted."""
+"""Bounds of the records of `put` in a collection."""
 Changes = Mapping[str, Mapping[str, bytes | None]]
-"""New records by table and id. A record is deleted by None."""
+"""New records by table and id; None deletes a record."""
 Task = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a collection: number of records, their bytes, and the seconds for which each is
-    kept."""
+    """Bounds of a collection: number of records, their bytes, and the life of each in seconds."""
 
     size: int
     bytes: int
@@ -37,8 +35,7 @@ class Bounds:
 
 
 class Store(ABC):
-    """Used in one event loop. Methods that read or write raise StateUnreachable where the store
-    cannot be used.
+    """Belongs to one event loop. Methods that read or write raise StateUnreachable.
 
     `shared` says whether several servers use the store, `permanent` whether it survives a restart.
     `up` is False from a failure of the store until it works again.
@@ -56,22 +53,21 @@ class Store(ABC):
         self._stopping = asyncio.Event()
 
     def check(self) -> None:
-        """Raises StateUnreachable while the store does not work."""
         if not self.up:
             raise StateUnreachable(self.unreachable)
 
     def at_every_beat(self, task: Task) -> None:
-        """Runs a task at the start, then twice a second while the store can be reached, and once
-        more at the stop. It may raise StateUnreachable."""
+        """Runs a task at the start, twice a second while the store can be reached, and at the stop.
+        The task may raise StateUnreachable."""
         self._tasks.append(task)
 
     async def start(self) -> None:
-        """Starts the beats. A store that cannot be reached is no error."""
+        """Starts the beats, also if the store cannot be reached."""
         await self._beat()
         self._beating = asyncio.create_task(self._beat_forever())
 
     async def stop(self) -> None:
-        """Runs the tasks a last time if the store was started and can be reached, and closes it."""
+        """Runs the tasks a last time, if the store was started, and closes it."""
         if self._beating is not None:
             self._stopping.set()
             await self._beating
@@ -91,28 +87,26 @@ class Store(ABC):
 
     @abstractmethod
     async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
-        """Stores all changes as one step. Returns False, and stores none, if a table of `versions`
+        """Stores all changes in one step. Returns False, and stores none, if a table of `versions`
         has another version."""
 
     @abstractmethod
     async def increase(
         self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
     ) -> str | None:
-        """Adds to the records of a table, which are decimal numbers, as one step. Where one would
-        be over its limit of `limits`, nothing is added and its id returned. The table keeps its
-        version."""
+        """Adds to the records of a table, which are decimal numbers, in one step. If one would exceed
+        its limit, adds nothing and returns its id. The table keeps its version."""
 
     @abstractmethod
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
-        """Returns a record of a collection, or None if there is none or it has expired. `seconds`
-        is a time limit for large records."""
+        """Returns a record of a collection that has not expired, or None. `seconds` is a time limit
+        for large records."""
 
     @abstractmethod
     async def add(
         self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds
     ) -> None:
-        """Adds records to a collection, and deletes those that have expired or are beyond the
-        bounds."""
+        """Adds records to a collection, and deletes expired ones and those beyond the bounds."""
 
     async def put(
         self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None
@@ -123,7 +117,7 @@ class Store(ABC):
     async def put_patiently(
         self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None
     ) -> None:
-        """Stores a record as `put` does, and waits while the store cannot be used."""
+        """Does `put`, and waits while the store cannot be used."""
         while True:
             try:
                 return await self.put(collection, id, value, life, seconds)
@@ -136,7 +130,7 @@ class Store(ABC):
 
     @abstractmethod
     async def remove(self, collection: str, id: str) -> bool:
-        """Removes a record of `put`, and returns whether it was there."""
+        """Removes a record of `put`. Returns whether it was there."""
 
     @abstractmethod
     async def _close(self) -> None:

@@ -36,11 +36,11 @@ MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. Of a limit per
-    minute None selects the server's limit; 0 is no limit, as is None of a limit per day or month.
-    Times are in seconds since the epoch. `weight` multiplies the caller's share of the server; a
-    caller without a key has weight 1. If not `remembered`, the caller's texts are stored neither in
-    the history nor in the result cache. Raises SettingsError for a weight out of range."""
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit per
+    minute is the server's if it is None, and none if it is 0; a limit per day or month is none in
+    both cases. Times are in seconds since the epoch. `weight` multiplies the caller's share of the
+    server. Texts of a caller that is not `remembered` are stored neither in the history nor in the
+    result cache. Raises SettingsError for a weight out of range."""
 
     id: str
     name: str
@@ -76,7 +76,7 @@ class Keys:
 
     @property
     def in_use(self) -> bool:
-        """Whether there is a valid key. Also True while the keys were never read."""
+        """Whether there is a valid key, or the keys were never read."""
         return bool(self._by_digest) or not self._loaded
 
     async def find(self, secret: str) -> Key | None:
@@ -103,7 +103,7 @@ class Keys:
 
     async def create(self, name: str, **fields: Any) -> tuple[str, Key]:
         """Creates a key with these fields and returns its secret, which is not stored, and the key.
-        Raises SettingsError for an empty name, a weight out of range, or beyond LIMIT keys."""
+        Raises SettingsError for an empty name, a weight out of range, and beyond LIMIT keys."""
         if not name.strip():
             raise SettingsError("The name of a key must not be empty.")
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -112,8 +112,7 @@ class Keys:
         return secret, key
 
     async def add(self, keys: Sequence[Key]) -> None:
-        """Stores keys. A key that is revoked on either side is revoked. Raises SettingsError beyond
-        LIMIT keys."""
+        """Stores keys. A revoked one stays revoked. Raises SettingsError beyond LIMIT keys."""
         stored = {key.digest for key in await self.all()}
         changed = {
             key.digest: key for key in keys if key.digest not in stored or key.revoked is not None
@@ -123,15 +122,15 @@ class Keys:
         await self._write(changed)
 
     async def change(self, id: str, **fields: Any) -> Key | None:
-        """Gives a key other values of these fields and returns it as it was, or returns None where
-        no valid key has this id. Raises SettingsError for a weight out of range."""
+        """Changes fields of a key and returns the key as it was, or None where no valid key has this
+        id. Raises SettingsError for a weight out of range."""
         key = next((key for key in await self.all() if key.id == id and key.revoked is None), None)
         if key is not None:
             await self._write({key.digest: dataclasses.replace(key, **fields)})
         return key
 
     async def _write(self, keys: Mapping[str, Key]) -> None:
-        """Stores keys without the fields that are None, which earlier versions do not all know."""
+        """Stores keys without fields that are None, of which earlier versions do not know all."""
         entries = {digest: dataclasses.asdict(key).items() for digest, key in keys.items()}
         if entries:
             stored = {
@@ -166,7 +165,7 @@ def digest(secret: str) -> str:
 
 
 def parse(text: bytes) -> Key | None:
-    """Returns the key of an entry, or None for an entry that `attentive keys` did not write."""
+    """Returns the key of an entry, or None for a damaged one."""
     try:
         return Key(**json.loads(text))
     except (ValueError, TypeError, SettingsError):
@@ -175,14 +174,13 @@ def parse(text: bytes) -> Key | None:
 
 
 USAGE = "usage"
-"""The table: id of the key -> its characters; id and date, or id and month -> those of this
-period."""
+"""The table: id of the key -> its characters; id and date, or id and month -> those of a period."""
 
 
 class Quota(NamedTuple):
-    """Most characters of a key in a period ("day" or "month", UTC), and those `used`, whose count
-    has the id `record`. `reset` is the end of the period in ISO 8601, and `seconds` the time until
-    then."""
+    """Most characters of a key in a period ("day" or "month", UTC), and those `used`, which the store
+    counts under the id `record`. `reset` is the end of the period in ISO 8601, `seconds` the time
+    until then."""
 
     period: str
     limit: int
@@ -193,7 +191,7 @@ class Quota(NamedTuple):
 
 
 def quotas_of(key: Key) -> list[Quota]:
-    """Returns the quotas of a key in the periods of this moment."""
+    """Returns the present quotas of a key."""
     now = time.time()
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     month = (today.replace(day=1) + timedelta(days=31)).replace(day=1)
@@ -215,8 +213,8 @@ def quotas_of(key: Key) -> list[Quota]:
 
 
 class Usage:
-    """Counts in memory, and adds the counts to those in the store twice a second. While the store
-    cannot be used, they wait. All callers without a key have the empty id."""
+    """Counts characters in memory, and adds them to the store twice a second, or when it can be used
+    again. Callers without a key have the empty id."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -229,8 +227,8 @@ class Usage:
         self._characters[key] += characters
 
     async def spend(self, key: Key, characters: int) -> None:
-        """Counts characters of a key with quotas, in the store: they hold over all servers. While
-        it cannot be used, they are counted later. Raises QuotaExceeded, and counts none."""
+        """Counts characters of a key with quotas, which hold over all servers, in the store; later if
+        it cannot be used. Raises QuotaExceeded, and counts none."""
         quotas = quotas_of(key)
         amounts = dict.fromkeys([key.id, *(quota.record for quota in quotas)], characters)
         try:
@@ -249,17 +247,16 @@ class Usage:
                 )
 
     async def quotas(self, key: Key) -> list[Quota]:
-        """Returns the quotas of a key with what is used. Raises StateUnreachable."""
+        """Returns the quotas of a key with the used characters. Raises StateUnreachable."""
         return [quota._replace(used=await self.read(quota.record)) for quota in quotas_of(key)]
 
     async def read(self, record: str) -> int:
-        """Returns the characters of a key since the first start with this store, or those of a
-        quota. Raises StateUnreachable."""
+        """Returns all characters of a key, or those of a quota. Raises StateUnreachable."""
         return int(await self._store.read(USAGE, record) or 0) + self._characters[record]
 
     async def flush(self) -> None:
-        """Adds the counts since the last call to those in the store, and once a month deletes those
-        of earlier months. Raises StateUnreachable, and keeps the counts."""
+        """Adds the counts to the store, and once a month deletes those of earlier months. Raises
+        StateUnreachable, and keeps the counts."""
         if counts := self._characters.copy():
             await self._store.increase(USAGE, counts)
             self._characters -= counts

@@ -1,7 +1,6 @@
-"""Converts the data folder of version 0.1, with keys.json and a database each for usage and
-glossaries: `python -m server.store.old_data FOLDER`.
+"""Converts the data folder of version 0.1: `python -m server.store.old_data FOLDER`.
 
-The old files stay as they are, so that the earlier version can be started again.
+The old files stay, so that version 0.1 can be started again.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ Record = tuple[str, str, bytes]
 
 
 def convert(folder: Path) -> None:
-    """Makes the database of this version from the old data of a folder. Raises SettingsError for
-    files that cannot be read, as their contents would be lost, and for a folder without old data or
-    with a database."""
+    """Makes the database from the old data of a folder. Raises SettingsError for files that cannot
+    be read, and for a folder without old data or with a database."""
     file = folder / FILE_NAME
     if not any((folder / name).exists() for name in OLD_FILES):
         raise SettingsError(f"{str(folder)!r} has no data of version 0.1.")

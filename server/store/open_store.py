@@ -18,9 +18,8 @@ SCHEMES = ("redis://", "rediss://")
 
 
 def open_shared(settings: Settings) -> RedisStore | None:
-    """Returns the store in Redis, or None for state of this server alone. It connects at its first
-    use, as Redis may start after this server. Raises SettingsError for a setting that cannot be
-    used; the message does not quote it, as it may contain a password."""
+    """Returns the store in Redis, which connects at its first use, or None without `--state`. Raises
+    SettingsError, whose message does not quote the setting: it may contain a password."""
     if not settings.state:
         return None
     if not settings.state.startswith(SCHEMES):
@@ -41,9 +40,9 @@ def open_shared(settings: Settings) -> RedisStore | None:
 
 @asynccontextmanager
 async def store_of_command(settings: Settings, create: bool = False) -> AsyncIterator[Store]:
-    """Yields the store of a server for a command, and closes it. Without `create` a data folder
-    that is missing, perhaps because it was mistyped, counts as empty. Raises SettingsError without
-    data folder and Redis."""
+    """Yields the store of a server for a command, and closes it. Without `create` a missing data
+    folder, perhaps mistyped, counts as empty. Raises SettingsError without a data folder and
+    Redis."""
     store: Store | None = open_shared(settings)
     if store is None and settings.data is None:
         raise SettingsError(

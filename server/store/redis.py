@@ -1,8 +1,7 @@
-"""The store in Redis or Valkey, which several servers share, and the connection to it.
+"""RedisStore: the store in Redis or Valkey, which several servers share.
 
 A table is a hash `attentive:TABLE:1` with its version beside it, a collection a sorted set of its
-ids and a key for each record. The number is the version of the formats; these are the keys of
-version 0.1.
+ids and a key for each record. The number is the version of the formats.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from server.store.interface import Bounds, Changes, Store
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 0.25
-"""Longest time of one operation, with the connection that it may need. It does not wait for one of
-the CONNECTIONS in it."""
+"""Longest time of an operation and the connection that it may need, but not of the wait for one of
+the CONNECTIONS."""
 TICKS = 10
-"""Parts of the time of an operation. Each is at least an iteration of the event loop: what this
+"""Parts of the time of an operation, each at least an iteration of the event loop: the time that this
 process takes for other requests is no fault of Redis."""
 FULL = (
     "The server's shared state (Redis) is full; its operator must give it more memory (maxmemory)."
@@ -46,11 +45,11 @@ REFUSAL_LOG_SECONDS = 60.0
 
 
 class RedisConnection(Store):
-    """The part of a RedisStore that limits and counts what can go wrong.
+    """The connection of a RedisStore: time limits, failures, and a circuit breaker.
 
     `up` is False while the circuit breaker is open: every operation then fails at once. It opens
-    after FAILURES consecutive failures, and closes at the next probe that succeeds. Only `start`
-    begins the probes, in the event loop that serves. `errors` counts failed operations.
+    after FAILURES consecutive failures, and closes after a successful probe. `start` begins the
+    probes. `errors` counts failed operations.
     """
 
     def __init__(self, client: Redis) -> None:
@@ -62,17 +61,15 @@ class RedisConnection(Store):
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def execute(self, *command: Any, seconds: float | None = None) -> Any:
-        """Returns the answer to a command. Raises StateUnreachable as `run` does."""
+        """Returns the answer to a command. Raises as `run`."""
         return await self.run(lambda client: client.execute_command(*command), seconds)  # type: ignore[no-untyped-call]
 
     async def run(
         self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None
     ) -> Result:
-        """Returns the result of `operation(client)`, such as that of a pipeline.
-
-        Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds`
-        (TIMEOUT_SECONDS) or refuses the command, and at once while the circuit breaker is open.
-        """
+        """Returns the result of `operation(client)`, such as a pipeline. Raises StateUnreachable if
+        Redis cannot be reached, does not answer within `seconds` (TIMEOUT_SECONDS) or refuses the
+        command, and at once while the circuit breaker is open."""
         if self.up:
             async with self._free:
                 if self.up:
@@ -132,8 +129,7 @@ class RedisConnection(Store):
 
 @asynccontextmanager
 async def limit(seconds: float) -> AsyncIterator[None]:
-    """Raises TimeoutError after `seconds` in the block, in which the event loop ran at least TICKS
-    iterations."""
+    """Raises TimeoutError in the block after `seconds` and at least TICKS iterations of the loop."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:
         timer: asyncio.TimerHandle
@@ -153,7 +149,7 @@ async def limit(seconds: float) -> AsyncIterator[None]:
 
 
 def connect(url: str) -> Redis:
-    """Returns a client that connects at its first command. Raises ValueError or TypeError for an
+    """Returns a client, which connects at its first command. Raises ValueError or TypeError for an
     invalid address."""
     logging.getLogger("asyncio").addFilter(is_not_late_lookup)
     # `_run` limits the time of an operation as a whole: time-outs and retries of the client would
@@ -170,15 +166,14 @@ def connect(url: str) -> Redis:
 
 
 def is_not_late_lookup(record: logging.LogRecord) -> bool:
-    """Returns False for what uvloop logs when a name is not found after the time limit of a
-    connection, whose failure was counted then."""
+    """Returns False for what uvloop logs when a name is not found after the time limit of an
+    operation."""
     return not (record.exc_info and isinstance(record.exc_info[1], gaierror))
 
 
 def reason(error: Exception) -> str:
-    """Returns the kind of an error for the log, with why there is no connection, or with the first
-    word of the message of Redis, such as MISCONF where the disk is full. The rest may contain
-    arguments of the command."""
+    """Returns an error for the log: its kind, and why there is no connection or the first word of
+    Redis, such as MISCONF. Further words may contain arguments of the command."""
     text = str(error).partition(" ")[0] or "no answer in time"
     if isinstance(error, AuthenticationError):
         text = "the address lacks the user and password of Redis, or has wrong ones"
@@ -188,7 +183,7 @@ def reason(error: Exception) -> str:
 
 
 LARGE_SECONDS = 2.0
-"""Time limit of operations with large records, and of those that no request waits for."""
+"""Time limit of operations with large records or that no request waits for."""
 
 ADD = """
 local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -217,11 +212,10 @@ end
 redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 """
-"""Adds records, in place of those with the same id, and removes those beyond the bounds. The clock
-is that of Redis, so that those of the servers need not agree. KEYS: the index, a sorted set of "id
-bytes" scored by the time of writing in milliseconds, and the total bytes. Each record of a call is
-a microsecond younger than the one before: no two are of the same age. ARGV: most records, most
-bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
+"""Adds or replaces records, and removes those beyond the bounds, by the clock of Redis. KEYS: the
+index, a sorted set of "id bytes" scored by the time of writing in milliseconds, and the total
+bytes. Each record of a call is a microsecond younger than the one before. ARGV: most records, most
+bytes, life in milliseconds, prefix of the keys; then id and value of each record."""
 
 CHARGE = """
 for i, key in ipairs(KEYS) do
@@ -249,8 +243,7 @@ empty."""
 
 
 class RedisStore(RedisConnection):
-    """A Store. The last methods are for what only several servers need: limits over all of them,
-    records that are read together, and single records that expire."""
+    """A Store that also counts limits over several servers, and reads many records together."""
 
     shared = True
     permanent = True

@@ -53,8 +53,7 @@ Result = TypeVar("Result")
 def in_thread(
     operation: Callable[Concatenate[SQLiteStore, Parameters], Result],
 ) -> Callable[Concatenate[SQLiteStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Makes a coroutine of a method: it runs in a thread, and a transaction that it begins is
-    committed or rolled back."""
+    """Makes a method a coroutine that runs in a thread, and ends a transaction that it begins."""
 
     def run(
         store: SQLiteStore, /, *arguments: Parameters.args, **options: Parameters.kwargs
@@ -81,12 +80,12 @@ def in_thread(
 
 
 class SQLiteStore(Store):
-    """A Store of one file, which several processes may use, or of memory without a folder.
-    `temporary` is a folder in place of `folder`, which the server deletes at its end; `shared` says
-    that several processes of this server use the file.
+    """A Store in a file, which several processes may use, or in memory without a folder. `temporary`
+    is a folder in place of `folder` that the server deletes at its end; `shared` says that several
+    processes of this server use the file.
 
-    Raises SettingsError where the file cannot be opened or is damaged. A damaged file is not
-    replaced by an empty one, because a server without its keys would accept every caller.
+    Raises SettingsError for a file that cannot be opened or is damaged. A damaged file is not
+    replaced: a server without its keys would accept every caller.
     """
 
     unreachable = "The data folder cannot be used now; try again later."
@@ -99,7 +98,7 @@ class SQLiteStore(Store):
         folder = folder or temporary
         self.lock = threading.Lock()
         self.full = False
-        """Whether the disk is full, so that records can be read and not written."""
+        """Whether the disk is full, so that records can only be read."""
         path = ":memory:"
         try:
             if folder is not None:
@@ -177,8 +176,7 @@ class SQLiteStore(Store):
 
     @in_thread
     def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
-        """The records in the file have at most half of the bytes of the bound, as some pages are
-        half empty."""
+        """Keeps at most half of the bytes of the bound, because some pages are half empty."""
         self.database.execute("BEGIN IMMEDIATE")
         now = time.time()
         # One statement for all: each execution hands the interpreter's lock to the other threads
@@ -215,7 +213,7 @@ class SQLiteStore(Store):
         return self.database.execute(query, (collection, id, time.time())).rowcount > 0
 
     def failure(self, error: Exception) -> StateUnreachable:
-        """Logs the first of several failures and returns the error for callers."""
+        """Logs the first of several failures, and returns the error for callers."""
         self.full |= exhausted(error) is DISK
         if self.up:
             self.up = False
@@ -267,13 +265,13 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def action(error: Exception) -> str:
-    """Returns what an operator does about a damaged file or a full disk, or nothing."""
+    """Returns the remedy for a damaged file or a full disk; else an empty text."""
     damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
     return f": {RESTORE}" if damaged else remedy(error)
 
 
 def whose(folder: Path | None) -> str:
-    """Returns a sentence on who may write to the data, or nothing where this process may."""
+    """Returns a sentence on who may write to the data; empty if this process may."""
     paths = [folder / FILE_NAME, folder] if folder else []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -297,6 +295,5 @@ def create_tables(database: sqlite3.Connection) -> None:
 
 
 def holds_data(folder: Path) -> bool:
-    """Returns whether a folder has a database of this version, or keys or glossaries of an earlier
-    one."""
+    """Returns whether a folder has a database, or keys or glossaries of version 0.1."""
     return any((folder / name).exists() for name in (FILE_NAME, *OLD_FILES[:2]))

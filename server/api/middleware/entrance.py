@@ -1,5 +1,5 @@
-"""The one layer between the server and the routes: request ids, body, early refusals, cross-origin
-headers, fixed headers, a response to every exception, log and metrics."""
+"""Entrance, the one layer between the server and the routes: request ids, body, early refusals,
+headers, a response to every exception, log and metrics."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from server.observability.metrics import Metrics
 log = logging.getLogger("server.access")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 QUIET = frozenset({"/health", "/ready", "/metrics"})
-"""Routes that monitoring requests every few seconds."""
+"""Routes that are requested every few seconds."""
 REFUSED = 429
 SECONDS = 1.0
-"""Time in which refusals of one kind are counted together."""
+"""Time in which refusals of one kind are one log line."""
 Kind = tuple[tuple[str, object], ...]
 """Route, key, reason and detail of a refusal, by name."""
 
@@ -39,11 +39,10 @@ RECORDS = {
     level: vars(logging.LogRecord(log.name, level, __file__, 0, "request", (), None))
     for level in (logging.DEBUG, logging.INFO)
 }
-"""What all records of a level have; to make each anew takes half of the time of a line."""
+"""The common fields of all records of a level, which take half of the time of a line."""
 
 
 def record(level: int, fields: Mapping[str, object]) -> logging.LogRecord:
-    """Returns the record of a request."""
     now = time.time()
     made = logging.LogRecord.__new__(logging.LogRecord)
     vars(made).update(RECORDS[level], created=now, msecs=now % 1 * 1_000, **fields)
@@ -56,12 +55,12 @@ class AccessLog:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._refused: Counter[Kind] = Counter()
-        """The refusals of the present second by kind, without the first of each."""
+        """Refusals of the present second by kind, without the first of each."""
 
     def add(
         self, route: str, method: str, status: int, seconds: float, fields: Mapping[str, object]
     ) -> None:
-        """Adds a request that took so many seconds. `fields` are further ones of its line."""
+        """Adds a request that took `seconds`, with further `fields` of its line."""
         method = method if method in METHODS else "other"
         self._metrics.http(route, method, status, seconds)
         if status == REFUSED and self._is_counted(("route", route), *fields.items()):
@@ -87,7 +86,7 @@ class AccessLog:
         return False
 
     def flush(self) -> None:
-        """Logs how many refusals were counted."""
+        """Logs the numbers of refusals."""
         refused, self._refused = self._refused, Counter()
         for kind, number in refused.items():
             if number:
@@ -98,29 +97,26 @@ class AccessLog:
 
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
-"""Begin of the header `traceparent` of W3C Trace Context."""
+"""The header `traceparent` of W3C Trace Context."""
 CLIENT_CLOSED = 499
-"""Status in log and metrics of a request whose client disconnected before the response, as in
-nginx."""
+"""Status in log and metrics of a request whose client disconnected, as in nginx."""
 FIXED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
 NO_FRAME = (b"x-frame-options", b"DENY")
-"""Header of all responses but those whose policy names ancestors; it can name none."""
+"""Header of all responses except those whose policy names ancestors."""
 CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-"""Header of responses that are not HTML and have no policy of their own: it denies everything."""
+"""Header of responses that are not HTML and have no policy of their own."""
 ORIGIN = b"origin"
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
-"""Extension of ASGI's scope: the server cancels the task of a request whose client has
-disconnected."""
+"""Extension of ASGI's scope: the server cancels the task of a request whose client disconnects."""
 Refusal = Callable[[Scope, bytes], Overloaded | None]
 Respond = Callable[[Scope, Exception], Response]
 
 
 class Exchange:
-    """A request and its response: adds headers to the response, and tells the log when it has
-    ended."""
+    """A request and its response: adds headers, and logs the end."""
 
     __slots__ = (
         "_began",
@@ -192,16 +188,14 @@ class Exchange:
 
 
 class Entrance:
-    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, reads its
-    body (413 above `limit` bytes), and runs the application unless `refusal` returns an error.
-    `respond` returns the response to an exception.
+    """Gives each request an id (the header `X-Request-Id` if it matches `ID`), reads its body (413
+    above `limit` bytes), and runs the application unless `refusal` returns an error. `respond`
+    returns the response to an exception.
 
-    `direct` are routes by method and path, which need none of the application's layers.
+    `direct` are routes by method and path that need none of the application's layers.
     `cross_origin` are the arguments of CORSMiddleware. `root_path` is the prefix of all addresses,
-    which a proxy may remove.
-
-    If the client disconnects, the application's task is cancelled, with everything that only this
-    task awaits. Where the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
+    which a proxy may remove. If the client disconnects, the task of the request is cancelled: by
+    the server (`CANCELLED_AT_DISCONNECT`), else here.
     """
 
     def __init__(
@@ -285,15 +279,15 @@ class Entrance:
 
 
 def with_prefix(scope: Scope, prefix: str) -> str:
-    """Returns the path with the prefix, as ASGI demands, where the proxy has removed it. Of a POST
-    the prefix alone is a path after it, because /translate may be a prefix too."""
+    """Returns the path with the prefix, as ASGI demands, also where the proxy has removed it. From the
+    path of a POST that equals the prefix it was removed, because /translate may be a prefix too."""
     path: str = scope["path"]
     kept = path.startswith(prefix + "/") or (path == prefix and scope["method"] != "POST")
     return path if kept else prefix + path
 
 
 def request_identity(headers: Mapping[bytes, bytes]) -> str:
-    """Returns the id of the request: the caller's, or a random one."""
+    """Returns the caller's id of a request, or a random one."""
     identity = headers.get(b"x-request-id", b"").decode("latin-1")
     return identity if ID.fullmatch(identity) else os.urandom(16).hex()
 
@@ -321,14 +315,12 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
 
 
 def printable(value: bytes) -> str:
-    """Returns the beginning of a header's value for an error message."""
     return "".join(
         character for character in value[:40].decode("latin-1") if character.isprintable()
     )
 
 
 async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None) -> None:
-    """Cancels a task when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         continue
     if work is not None:
@@ -336,7 +328,7 @@ async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None
 
 
 async def watched(work: Awaitable[None], receive: Receive) -> None:
-    """Awaits the work of the present task, and cancels this when the client has disconnected."""
+    """Awaits the work of the present task, and cancels the task if the client disconnects."""
     watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
     try:
         await work
@@ -355,9 +347,8 @@ HEADER = b"x-request-id"
 
 
 class OneRequestId:
-    """Leaves the request's id to Ray, which gives each request one and adds it to the response.
-    Where the server has another one, because it writes only ids that it can log
-    (`server.api.middleware.entrance.ID`), both are in the response."""
+    """Removes the request's id from the response where Ray has given the request the same one and
+    adds it itself. An id that does not match `ID` is replaced, and both are in the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,5 +1,5 @@
-"""Many jobs of one caller in one task, which wakes once for all answers that have arrived, and
-several tasks of one caller."""
+"""Batch: many jobs of one caller in one task, which wakes once for all answers that have
+arrived."""
 
 from __future__ import annotations
 
@@ -18,41 +18,39 @@ from server.work_threads import LoopTurns
 
 Result = TypeVar("Result")
 MOST = 512
-"""Jobs of a batch that are in progress at the same time: enough for every slot of a GPU."""
+"""Jobs of a batch in progress at the same time: enough for every slot of a GPU."""
 BURST = 32
-"""Tasks that begin at once; after them the event loop serves other requests."""
+"""Tasks that begin before the event loop serves other requests."""
 SLICE_SECONDS = 0.001
-"""After so much work for one request the event loop serves others."""
+"""Work for one request after which the event loop serves others."""
 
 
 class Slices:
-    """Divides the work for one request on the event loop into slices; those of a document take
-    `turns`."""
+    """Divides the work for one request on the event loop; the slices of documents take `turns`."""
 
     def __init__(self, turns: LoopTurns | None = None) -> None:
         self._turns, self._began = turns, time.perf_counter()
 
     async def next(self) -> None:
-        """Ends a step of the work; after SLICE_SECONDS of them others are served."""
+        """Ends a step, and the slice after SLICE_SECONDS."""
         if time.perf_counter() >= self._began + SLICE_SECONDS:
             self.end()
             await self.begin()
 
     async def begin(self) -> None:
-        """Serves others, then begins a slice."""
+        """Begins a slice after other requests were served."""
         await (self._turns.next() if self._turns is not None else asyncio.sleep(0))
         self._began = time.perf_counter()
 
     def end(self) -> None:
-        """Ends the slice."""
         if self._turns is not None:
             self._turns.add(time.perf_counter() - self._began)
 
 
 class Batch(Generic[Result]):
-    """`count` results. For the number of each `send` sends a job (None if it needs none), and
-    `finish` makes the result of its answer. `report` gets the results of each group of `orders`,
-    which are numbers, with the group and the place in it."""
+    """Computes `count` results by number: `send` sends a job, or returns None where none is needed,
+    and `finish` makes the result of its answer. `orders` are groups of numbers: `report` gets their
+    results in order, with the group and the place in it."""
 
     def __init__(
         self,
@@ -75,8 +73,8 @@ class Batch(Generic[Result]):
         self._turns: LoopTurns | None = None
 
     async def run(self, turns: LoopTurns | None = None) -> list[Result]:
-        """Returns all results; the work for those of a document takes `turns`. Raises the errors of
-        `EngineClient.answer`; with a report after that of the results before."""
+        """Returns all results; those of a document take `turns`. Raises the errors of
+        `EngineClient.answer`, with a report after the results before."""
         slices, self._turns = Slices(turns), turns
         try:
             while True:
@@ -112,7 +110,7 @@ class Batch(Generic[Result]):
             await slices.next()
 
     async def _tell(self, slices: Slices) -> None:
-        """Reports the results that are there and whose predecessors are."""
+        """Reports results in order."""
         for group, order in enumerate(self._orders):
             for place in range(self._reported[group], len(order)):
                 if self._report is None or (result := self._results[order[place]]) is None:
@@ -132,7 +130,6 @@ class Batch(Generic[Result]):
         return arrived
 
     def _receive(self, number: int, done: asyncio.Future[Any]) -> None:
-        """Takes the answer to a job, or the result of a task."""
         try:
             if self._tasks.pop(number, None) is not None:
                 self._keep(number, done.result())
@@ -146,7 +143,7 @@ class Batch(Generic[Result]):
             self._errors[number] = known
 
     def _go_on(self, number: int, answer: JobResult | None) -> None:
-        """Runs what is done with an answer until it waits: most need no task."""
+        """Runs `finish` until it waits: most calls need no task."""
         coroutine = self._finish(number, answer)
         try:
             awaited = coroutine.send(None)
@@ -163,7 +160,7 @@ class Batch(Generic[Result]):
 
 
 class _Begun(Generic[Result]):
-    """Awaits a coroutine that has begun and waits for `awaited`. Its steps are work of `turns`."""
+    """Continues a coroutine that waits for `awaited`. Its steps count as work of `turns`."""
 
     def __init__(
         self, coroutine: Coroutine[Any, Any, Result], awaited: object, turns: LoopTurns | None
@@ -195,8 +192,7 @@ async def _rest(begun: _Begun[Result]) -> Result:
 
 
 async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Returns all results in order. The first exception, or a cancellation, cancels the others and
-    waits until they have ended."""
+    """Returns all results in order. The first exception, or a cancellation, ends the others."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
     tasks: list[asyncio.Task[Result]] = []

@@ -1,5 +1,4 @@
-"""The one way from the API process to the workers: jobs and their answers. Raises the errors of
-`server.errors`."""
+"""EngineClient: sends jobs from the API process to the workers."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ NOBODY = Charged()
 
 
 class TranslationObserver(Protocol):
-    """Receives the outcome of every counted job; of those with a target that is only scored, the
-    failures. `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
+    """Receives the outcome of counted jobs; of those that only score a target, the failures.
+    `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
 
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -32,8 +31,8 @@ class TranslationObserver(Protocol):
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """A job that is computed: the future of its answer, how many callers wait for it, and the
-    futures of those that `receive` it, which get its answer or failure."""
+    """A job in progress: the future of its answer, the number of callers that wait for it, and the
+    futures of those that `receive` it."""
 
     key: Hashable
     future: asyncio.Future[JobResult]
@@ -44,17 +43,12 @@ class InFlight:
 alignment_times: ContextVar[list[tuple[float, float]] | None] = ContextVar(
     "alignment_times", default=None
 )
-"""Begin and end of each alignment of the present request, on time.perf_counter(), if somebody reads
-them."""
+"""Begin and end of each alignment of the present request, on time.perf_counter(); None where nobody
+reads them."""
 
 
 class EngineClient(ModelPool):
-    """Loads models into the workers of one pool (see ModelPool), and sends jobs to them. Belongs to
-    one event loop.
-
-    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound),
-    `idle_seconds` the time that an unused one stays loaded (0: no bound).
-    """
+    """A ModelPool that also sends jobs to the workers. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -67,9 +61,9 @@ class EngineClient(ModelPool):
         self._observer = observer
         self._in_flight: dict[Hashable, InFlight] = {}
         self.shared = 0
-        """How many callers joined an equal job in flight."""
+        """Number of callers that joined an equal job in flight."""
         self.turns = LoopTurns()
-        """Of documents: what is done with an answer must not delay short requests."""
+        """Of documents, whose work must not delay short requests."""
 
     async def answer(
         self,
@@ -84,13 +78,12 @@ class EngineClient(ModelPool):
     ) -> JobResult:
         """Returns the answer to one job about a sentence of token ids: its translation, the scores
         of the target of the options, or what the `look` asks for of the pass over this target. The
-        tokens are limited to those of the model's shortlist, as the options of the answer say, so
-        that the decode can be repeated.
+        options of the answer contain the model's shortlist, so that the decode can be repeated.
 
-        An equal job that is in flight is shared: charged to the first caller, and cancelled when
-        the last one is. Only those that are `counted` are reported to the observer. `on_progress`
-        receives the tokens so far; such a job is not shared. Raises InvalidRequest, Overloaded,
-        Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
+        An equal job in flight is shared: charged to the first caller, cancelled with the last one.
+        Jobs that are `counted` are reported to the observer. `on_progress` receives the tokens so
+        far; such a job is not shared. Raises InvalidRequest, Unavailable, ExpiredTranslation or
+        TranslationFailed where a worker fails, and the errors of `holding`."""
         async with self.holding(model) as loaded:
             item = self.send(
                 model,
@@ -111,8 +104,8 @@ class EngineClient(ModelPool):
                     times.append((began, time.perf_counter()))
 
     async def receive(self, item: InFlight, priority: int) -> JobResult:
-        """Returns the answer to a job that the caller has sent to a model that it holds, and raises
-        as `answer`. Several callers may wait for one job, so each has a future of its own."""
+        """Returns the answer to a job of `send`, and raises as `answer`. Each caller has a future of
+        its own, because several may wait for one job."""
         waiter = asyncio.get_running_loop().create_future()
         item.waiters.append(waiter)
         try:
@@ -139,8 +132,8 @@ class EngineClient(ModelPool):
         counted: bool = False,
         on_progress: OnProgress | None = None,
     ) -> InFlight:
-        """Sends one job as `answer`, to a model that the caller holds. The caller leaves it, unless
-        it has the answer."""
+        """Sends one job as `answer` does, to a model that the caller holds. A caller that does not
+        wait for the answer must `leave` it."""
         if loaded.shortlist:
             options = options.limited_to(loaded.shortlist)
         source = tuple(source)
@@ -167,8 +160,7 @@ class EngineClient(ModelPool):
         return item
 
     def leave(self, item: InFlight) -> None:
-        """Stops to wait for a job, which is cancelled when nobody waits for it. Does nothing after
-        its answer."""
+        """Stops waiting for a job, and cancels it if nobody else waits and it has no answer."""
         item.waiting -= 1
         if not item.waiting and not item.future.done():
             self._forget(item)
@@ -186,7 +178,6 @@ class EngineClient(ModelPool):
         started: float,
         done: asyncio.Future[JobResult],
     ) -> None:
-        """Is the first that gets an answer: the callers find in it how it was decoded."""
         self._forget(item)
         # reading it also marks it as retrieved
         error = None if done.cancelled() else done.exception()

@@ -25,8 +25,8 @@ _MAX_ENDS = 3
 
 
 class EngineModel(Protocol):
-    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size
-    of the weight files."""
+    """A model as workers load it. `key` identifies the content of `folder`; `bytes` is the size of
+    the weight files."""
 
     @property
     def name(self) -> str: ...
@@ -48,10 +48,9 @@ class ModelHandle:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     error: str | None = None
-    """Why no worker tries to load it any more; those that have loaded it serve it."""
+    """Why no further worker loads it; those that have loaded it serve it."""
     ends: int = 0
-    """How often workers ended while they loaded it; once for those of several GPUs that made the
-    same attempt."""
+    """How often workers ended while they loaded it; several workers of one attempt count once."""
     unloading: bool = False
     loaded: ModelLoaded | None = None
     """The answer of the last worker that loaded it."""
@@ -69,7 +68,7 @@ class ModelHandle:
 
     @property
     def failed(self) -> bool:
-        """Whether it is not served, for a reason that lies in the model."""
+        """Whether it is not served because of the model itself."""
         return (
             self.error is not None
             and self.outcome.done()
@@ -77,13 +76,12 @@ class ModelHandle:
         )
 
     async def answer(self) -> ModelLoaded:
-        """Returns the outcome of the load; `error` of it says why it failed, which may lie in the
-        workers."""
+        """Returns the outcome of the load; its `error` may lie in the model or in the workers."""
         return self.outcome.result() if self.outcome.done() else await asyncio.shield(self.outcome)
 
     def resolve(self, error: str | None = None) -> None:
-        """Answers the callers of `answer`, once: after an error that lies in the workers, one that
-        starts later loads it nevertheless, and later callers get that answer."""
+        """Answers the callers of `answer`. After an error that lies in the workers, a worker that
+        starts later may still load it: later callers then get that answer."""
         if self.outcome.done() and error is None and self.outcome.result().error is not None:
             self.outcome = asyncio.get_running_loop().create_future()
         if not self.outcome.done():
@@ -91,21 +89,21 @@ class ModelHandle:
             self.outcome.set_result(answer or ModelLoaded(self.key, error=error))
 
     def fail(self, error: str) -> None:
-        """Answers this and all later callers of `answer` with an error that lies in the model."""
+        """Answers all present and later callers of `answer` with an error of the model."""
         self.error = error
         if self.outcome.done():
             self.outcome = asyncio.get_running_loop().create_future()
         self.resolve(error)
 
     def record_exit(self, load: LoadModel) -> str:
-        """A worker ended before it answered `load`. Returns the error after so many ends that it is
-        not loaded again."""
+        """Records that a worker ended before it answered `load`. Returns the error after _MAX_ENDS
+        of them, else an empty text."""
         self.ends = max(self.ends, load.ends + 1)
         return "The model worker died while it loaded this model." if self.ends >= _MAX_ENDS else ""
 
 
 class _Holding:
-    """Keeps a model loaded. Every sentence enters two of them, so this is no generator."""
+    """Keeps a model loaded. A class, because a generator is slower and sentences need two."""
 
     def __init__(self, handle: ModelHandle) -> None:
         self._handle = handle
@@ -136,10 +134,10 @@ class _Holding:
 class ModelPool:
     """Loads and unloads models on the workers of one pool; belongs to its event loop.
 
-    `limit` bounds the models in memory by the size of their weight files in bytes, or by what they
-    take on a GPU (0: no bound). Models that are in use at the same time may exceed it: a request
-    waits for a load, never for another request. `unload_idle` unloads the models that were not used
-    for `idle_seconds` (0: none). `logs` says that loads are logged.
+    `limit` bounds the bytes of the loaded models: of their weight files, or what they take on a GPU
+    (0: no bound). Models in use at the same time may exceed it: a request waits for a load, never
+    for another request. `idle_seconds` is the time after which `unload_idle` unloads an unused
+    model (0: never). `logs` says whether loads are logged.
     """
 
     logs = True
@@ -153,18 +151,17 @@ class ModelPool:
 
     @property
     def bytes(self) -> int:
-        """Size of the models that are loaded or being loaded."""
+        """Bytes of the models that are loaded or being loaded."""
         return sum(handle.bytes for handle in self._handles.values() if not handle.failed)
 
     def holding(self, model: EngineModel) -> _Holding:
-        """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed
-        where it cannot be loaded, until `load` tries it again, and Unavailable where the workers
-        are the reason."""
+        """Loads the model if needed, and keeps it loaded during the `async with` block. Raises
+        ModelFailed where it cannot be loaded, until `load` tries it again, and Unavailable where
+        the workers are the reason."""
         return _Holding(self._handles.get(model.key) or self._begin(model))
 
     async def load(self, model: EngineModel) -> ModelLoaded:
-        """Loads a model that is not loaded; `error` of the answer is set where it cannot be
-        loaded."""
+        """Loads a model, also one that failed before; `error` of the answer says why it failed."""
         handle = self._handles.get(model.key)
         if handle is None or handle.failed:
             handle = self._begin(model)
@@ -173,8 +170,8 @@ class ModelPool:
         return answer
 
     async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
-        """Loads as many models as the limit allows, in order, at least the first. Returns errors by
-        model name."""
+        """Loads as many models as the limit allows, in order, at least one. Returns errors by model
+        name."""
         chosen: list[EngineModel] = []
         for model in models:
             size = self.bytes + sum(other.bytes for other in chosen) + model.bytes
@@ -188,8 +185,7 @@ class ModelPool:
         }
 
     async def unload(self, key: str) -> None:
-        """Unloads a model that is no longer served, unless it is used again before its jobs are
-        finished."""
+        """Unloads a model after its jobs, unless it is used again before."""
         if (handle := self._handles.get(key)) is not None:
             handle.unloading = True
             await self.workers.unload(handle)
@@ -202,7 +198,7 @@ class ModelPool:
         return {key: handle.users for key, handle in self._handles.items() if handle.users}
 
     def use(self, key: str, users: int) -> None:
-        """Adds users of a model in another process, or takes them away."""
+        """Adds users of a model in another process, or removes them."""
         if (handle := self._handles.get(key)) is not None:
             handle.users, handle.used = max(0, handle.users + users), time.monotonic()
 
@@ -211,11 +207,10 @@ class ModelPool:
         self._handles.pop(key, None)
 
     def failed(self, key: str) -> bool:
-        """Returns whether a model could not be loaded, for a reason that lies in the model."""
+        """Returns whether a model could not be loaded because of the model itself."""
         return (handle := self._handles.get(key)) is not None and handle.failed
 
     async def unload_idle(self) -> None:
-        """Unloads the models that were not used for `idle_seconds`, if that is not 0."""
         least = time.monotonic() - (self.idle_seconds or math.inf)
         while (oldest := self._oldest()) and oldest.used < least:
             log.info("idle model unloaded", extra={"model": oldest.key})
@@ -223,7 +218,7 @@ class ModelPool:
             await self.unload(oldest.key)
 
     def _oldest(self) -> ModelHandle | None:
-        """Returns the least recently used model of those that are not in use."""
+        """Returns the least recently used model that is not in use."""
         handles = self._handles.values()
         idle = [
             each for each in handles if each.outcome.done() and not each.users and not each.failed

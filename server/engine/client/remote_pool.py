@@ -1,5 +1,5 @@
-"""The pool of workers as one of several API processes sees it. The leader starts the workers, loads
-models into them and leases their capacity; the jobs go to them directly."""
+"""RemotePool: the pool of workers in one of several API processes. The leader starts the workers,
+loads models into them and leases their capacity; jobs go to the workers directly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECONNECT_SECONDS = 0.05
 
 
 class WorkerSocket(Channel, asyncio.Protocol):
-    """The connection to a worker. `number` is the process at the other end, as the leader says."""
+    """The connection to a worker, whose process has the `number` that the leader reports."""
 
     number: int | None = None
     _closed = False
@@ -38,7 +38,7 @@ class WorkerSocket(Channel, asyncio.Protocol):
         return self.number if self._writer is not None else None
 
     async def start(self, path: str) -> None:
-        """Connects as soon as the worker listens."""
+        """Connects when the worker listens."""
         while not self._closed:
             with contextlib.suppress(OSError):
                 await self._loop.create_unix_connection(lambda: self, path)
@@ -60,8 +60,8 @@ class WorkerSocket(Channel, asyncio.Protocol):
 
 
 class WorkerLink(WorkerSupervisor):
-    """A worker that the leader starts, restarts and kills. Its jobs are those of this process,
-    which calls `on_hang` when they hang."""
+    """A worker that the leader starts, restarts and kills, with the jobs of this process. `on_hang`
+    is called when they hang."""
 
     _logs = False
     on_hang: Callable[[WorkerLink, str], None]
@@ -71,7 +71,6 @@ class WorkerLink(WorkerSupervisor):
         self._starting = asyncio.create_task(process.start(self.options.socket_of(self.index)))
 
     def follow(self, pid: int | None, failures: int) -> None:
-        """The leader says which process it is, and how often it failed in a row."""
         self.failures = failures
         if isinstance(self._process, WorkerSocket):
             self._process.number = pid
@@ -86,9 +85,10 @@ class WorkerLink(WorkerSupervisor):
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """What the leader decides for all API processes. `models` are the keys of the catalog, `failed`
-    those that cannot be loaded with the error and the time of the next try; `errors` and `pulls`
-    are those of ServedModels and ModelPulls, `failures` those of each worker in a row."""
+    """The state that the leader sends to all API processes. `failures` are those of each worker in a
+    row, `models` the keys of the catalog, `failed` the keys of models that cannot be loaded with
+    the error and the time of the next try; `errors` and `pulls` are those of ServedModels and
+    ModelPulls."""
 
     readiness: str = "starting"
     loaded: bool = False
@@ -102,7 +102,7 @@ class PoolState:
 
 @dataclass(frozen=True, slots=True)
 class ModelReference:
-    """A model of an API process, for the leader."""
+    """The EngineModel of a load that an API process requests from the leader."""
 
     name: str
     key: str
@@ -111,8 +111,8 @@ class ModelReference:
 
 
 class PoolLink:
-    """The connection of an API process to the leader, which is made again when the leader has
-    ended. `report` returns the counters and the models in use, `follow` adopts a state."""
+    """The connection of an API process to the leader; reconnects when the leader has ended.
+    `follow` is called with each new state, `crashed` with jobs of other processes."""
 
     def __init__(self, path: str) -> None:
         self.state = PoolState()
@@ -139,8 +139,7 @@ class PoolLink:
             self._peer.close()
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Returns the leader's answer, or raises its error; StateUnreachable while there is
-        none."""
+        """Returns the leader's answer or raises its error; StateUnreachable without a leader."""
         if self._peer is None:
             raise StateUnreachable(GONE)
         return await self._peer.call(name, *arguments)
@@ -148,17 +147,16 @@ class PoolLink:
     async def charge(
         self, amounts: Sequence[tuple[str, int, int]], seconds: float
     ) -> tuple[int, float]:
-        """Counts for limits per minute, which the leader keeps."""
+        """Counts in the leader, as `RedisStore.charge` does."""
         over: tuple[int, float] = await self.call("charge", amounts)
         return over
 
     def report(self) -> None:
-        """Tells the leader what this process has accepted; its answer is the next leases."""
-        if self._peer is not None:
-            self._peer.note("report", self.loads, self.counters(), self.in_use())
+        """Sends what this process has accepted; the leader answers with the next leases."""
+        self.note("report", self.loads, self.counters(), self.in_use())
 
     def note(self, name: str, *arguments: object) -> None:
-        """Tells the leader something, if there is one."""
+        """Sends a message without an answer, if there is a leader."""
         if self._peer is not None:
             self._peer.note(name, *arguments)
 
@@ -190,8 +188,8 @@ class PoolLink:
 
 
 class LeasedBacklog(Backlog):
-    """The Backlog of one of several API processes: the leader's answer to the report before.
-    Without one, a share of the limits."""
+    """The Backlog of one of several API processes: returns the lease of the last report, and a
+    `share` of the limits before the first one."""
 
     def __init__(self, name: str, link: PoolLink, share: Backlog) -> None:
         self._name, self._link, self._share = name, link, share
@@ -213,8 +211,7 @@ class RemotePool(WorkerPool):
         link.crashed = self._crashed
 
     def _crashed(self, jobs: list[tuple[int, bool]]) -> None:
-        """A worker ended while it ran these jobs of another process: equal ones of this run alone
-        too."""
+        """Records jobs of another process that were running when a worker ended."""
         for key, alone in jobs:
             self._crashes.record(key, alone)
 
@@ -245,7 +242,6 @@ class RemotePool(WorkerPool):
             self._dispatch_waiting()
 
     async def load(self, model: ModelHandle) -> ModelLoaded:
-        """Asks the leader to load a model."""
         self._models[model.key] = model
         self._want(model)
         return await model.answer()
@@ -279,7 +275,7 @@ class RemotePool(WorkerPool):
         return super().submit(job, on_progress)
 
     def status(self) -> WorkerStatus:
-        """Returns the leader's state of the workers, with the jobs of this process."""
+        """Returns the leader's status of the workers with the jobs of this process."""
         status, own = self._link.state.status, [len(worker.pending) for worker in self._workers]
         workers = [
             dataclasses.replace(each, jobs=n) for each, n in zip(status.workers, own, strict=False)

@@ -1,4 +1,4 @@
-"""The state of the workers as the API process sees it, and why a job failed. No torch."""
+"""The state of the workers, and the failure of a job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 def without_folders(sentence: str) -> str:
-    """Returns the sentence with the names of files only, because GET /ready and GET /metrics need
-    no key."""
+    """Returns the sentence without the folders of files: GET /ready and GET /metrics need no
+    key."""
     return _FOLDERS.sub("", sentence)
 
 
 class WorkerFailure(Exception):
-    """An accepted job failed. `kind` is the reason, `message` one sentence for the caller."""
+    """The failure of an accepted job; `message` is one sentence for the caller."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class WorkerFailure(Exception):
 
 
 def server_error(failure: WorkerFailure) -> AttentiveError:
-    """Returns the error of `server.errors` for a worker's failure."""
+    """Returns the error of `server.errors` for a failure."""
     match failure.kind:
         case "invalid":
             return InvalidRequest(failure.message)
@@ -49,10 +49,9 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has
-    not answered. `hangs` is how many of the restarts were of processes that hung. `engine`, `dtype`
-    and `kernels` say how it computes, and `reason` why not in a faster way; they are empty while it
-    starts."""
+    """One worker process. `up` is True while it takes jobs; `jobs` is the number of unanswered ones.
+    `hangs` counts the restarts after a hang. `engine`, `dtype` and `kernels` say how it computes,
+    `reason` why not faster; they are empty while it starts."""
 
     device: str
     up: bool
@@ -71,12 +70,11 @@ class DeviceStatus:
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker is up, not frozen, and has every model that was loaded before:
-    jobs are also accepted while it is not, and wait. `models` can be served now, or after the
-    restart. `device`, `dtype`, `engine` and `details` are those of the first worker that is up.
-    `errors` maps a model to the reason why it cannot be loaded. `restarts` counts all restarts
-    since the start. `no_device` is True where the options require a GPU and there is none; no
-    worker is started again then.
+    `ready` is True while a worker that is not frozen has every model that was loaded before; other
+    jobs are accepted and wait. `models` can be served now or after the restart. `device`, `dtype`,
+    `engine` and `details` are those of the first worker that is up. `errors` are reasons by model
+    that cannot be loaded. `no_device` is True where the options require a GPU and there is none:
+    no worker is started again.
     """
 
     ready: bool

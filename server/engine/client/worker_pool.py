@@ -1,9 +1,8 @@
-"""The workers, one for each device: starts and stops them, loads models into them, and runs jobs on
-them through crashes and restarts. No torch.
+"""WorkerPool: the workers, one for each device. Starts and stops them, loads models into them, and
+runs jobs on them through crashes and restarts.
 
-A job belongs to the pool until its future resolves. Jobs that an ended worker had not answered are
-sent again. Those it was computing are recorded in the CrashHistory: a suspected job runs alone, and
-one that ends its worker again is rejected.
+Unanswered jobs of an ended worker are sent again. Those it was computing are recorded in the
+CrashHistory.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 USUAL_PRICES = 3e-4, 1.5e-4
-"""Seconds of a token of a row and of one of a look, before a worker has measured them."""
+"""Seconds of a token of a row and of a token of a look, before a worker has measured them."""
 MAX_FAILURES = 5
-"""A worker with this many failures in a row counts as broken: jobs do not wait for it."""
+"""Failures in a row after which jobs do not wait for a worker."""
 SHUTDOWN = "The server is shutting down."
 NO_WORKER = "The model worker does not start; the server's log says why."
 _REJECTED = "The model worker failed on this text each time; it is not tried again."
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
-"""Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
+"""Seconds in which a worker exits after its pipe was closed, and after SIGKILL."""
 
 _log = logging.getLogger("attentive.worker")
 Event = TypeVar("Event")
@@ -60,8 +59,8 @@ OnProgress = Callable[[tuple[int, ...]], None]
 
 @dataclass(slots=True, eq=False)
 class InFlightJob:
-    """An accepted job and its future. `worker` is the one it was sent to, None while none can take
-    it; `shown` tokens were reported as progress."""
+    """An accepted job. `worker` is None while none can take it; `shown` is the number of tokens that
+    were reported as progress."""
 
     job: Job
     future: asyncio.Future[Any]
@@ -75,11 +74,10 @@ class InFlightJob:
 
 
 class WorkerPool:
-    """Runs the worker processes; every method belongs to one event loop.
+    """Runs the worker processes; belongs to one event loop.
 
-    `on_stats` is called with every StepStats of a worker. Every future that `submit` returns
-    resolves, with an answer or with WorkerFailure. Cancelling a future cancels the job. `command`
-    starts a worker process.
+    `on_stats` is called with every StepStats of a worker. Every future of `submit` resolves with an
+    answer or WorkerFailure; cancelling it cancels the job. `command` starts a worker process.
     """
 
     def __init__(
@@ -97,23 +95,21 @@ class WorkerPool:
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
         self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
-        """Is called with a model that cannot be loaded, the first time or after a restart, and the
-        reason, before those who wait for it go on."""
+        """Called with a model that cannot be loaded and the reason, before those who wait for it."""
         self.rests = False
-        """Whether models were unloaded because they were not used: then workers without a model are
-        ready."""
+        """Whether workers without a model count as ready, because unused models are unloaded."""
 
     # -- lifetime
     # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Starts the worker processes; returns at once. `status().ready` turns true later."""
+        """Starts the workers in the background; `status().ready` becomes true later."""
         self._watchdog = asyncio.create_task(self._tick())
         self._add_worker()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers; the
-        remaining jobs fail."""
+        """Lets jobs finish for at most `grace_seconds`, then fails the others and ends the
+        workers."""
         end = time.monotonic() + grace_seconds
         while self._jobs and (left := end - time.monotonic()) > 0:
             await asyncio.wait([item.future for item in self._jobs.values()], timeout=left)
@@ -142,8 +138,7 @@ class WorkerPool:
         worker.start()
 
     def _use_gpus(self, first: WorkerReady) -> None:
-        """Starts a worker for each further GPU, in the number format of the first one. Each stays
-        with its GPU."""
+        """Starts a worker for each further GPU, in the number format of the first one."""
         self._options = self._workers[0].options = dataclasses.replace(
             self._options,
             dtype=first.dtype,  # type: ignore[arg-type]
@@ -153,8 +148,8 @@ class WorkerPool:
             self._add_worker(gpu)
 
     async def _tick(self) -> None:
-        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so
-        messages are read first."""
+        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so that
+        messages are read before a worker counts as hung."""
         tick = min(_TICK, self._options.watchdog_seconds / 4)
         before = time.monotonic()
         while True:
@@ -165,7 +160,7 @@ class WorkerPool:
             before = now
 
     def abort(self, index: int, pid: int, reason: str) -> None:
-        """Kills a worker if it is still the process `pid`, on which jobs of an API process hang."""
+        """Kills a worker on which jobs of an API process hang, if it is still the process `pid`."""
         if self._workers[index].pid == pid:
             self._workers[index].abort(reason)
 
@@ -173,8 +168,8 @@ class WorkerPool:
     # ----------------------------------------------------------------------------------------------
 
     async def load(self, model: ModelHandle) -> ModelLoaded:
-        """Loads a model into every worker; waits for a worker that is still starting. One that is
-        loaded is not loaded again. `error` of the answer says why it cannot be loaded."""
+        """Loads a model into every worker that does not have it; waits for a worker that is starting.
+        `error` of the answer says why it cannot be loaded."""
         known = self._models.get(model.key)
         if known is None or known.error is not None:
             known = self._models[model.key] = model
@@ -186,8 +181,8 @@ class WorkerPool:
         return await known.answer()
 
     async def unload(self, model: ModelHandle) -> None:
-        """Accepts no further jobs for a model that was loaded, and unloads it when those accepted
-        are finished, unless `unloading` is reset before."""
+        """Accepts no further jobs for a model, and unloads it after those accepted, unless
+        `unloading` is reset before."""
         model.unloading = True
         if futures := [item.future for item in self._jobs.values() if item.job.model == model.key]:
             await asyncio.wait(futures)
@@ -200,7 +195,7 @@ class WorkerPool:
                 worker.unload(model.key)
 
     def _load_next(self, worker: WorkerSupervisor) -> None:
-        """Loads the next model that a worker does not have, one at a time."""
+        """Loads the next model that a worker does not have, if it loads none now."""
         if worker.ready is None or worker.loading is not None or self._closed:
             return
         for model in self._models.values():
@@ -209,8 +204,7 @@ class WorkerPool:
                 return
 
     def _fail(self, model: ModelHandle, error: str) -> None:
-        """Ends the load of a model with an error. Where it was served before, workers that have it
-        go on."""
+        """Ends the load of a model with an error. Workers that have it still serve it."""
         model.error = error
         if not (
             model.outcome.done() and any(model.key in worker.loaded for worker in self._workers)
@@ -222,8 +216,8 @@ class WorkerPool:
     # ----------------------------------------------------------------------------------------------
 
     def submit(self, job: Job, on_progress: OnProgress | None = None) -> asyncio.Future[Any]:
-        """Runs a job, whose id is chosen here, or keeps it until a worker can take it.
-        `on_progress` receives the tokens so far of one with `stream`."""
+        """Gives a job its id, and runs it when a worker can take it. `on_progress` receives the tokens
+        so far of a job with `stream`."""
         job.id = next(self._ids)
         item = self._jobs[job.id] = InFlightJob(
             job, asyncio.get_running_loop().create_future(), on_progress
@@ -255,15 +249,13 @@ class WorkerPool:
             item.fail("unavailable", NO_WORKER)
 
     def _dispatch_waiting(self) -> None:
-        """Sends waiting jobs that a worker can take now, and fails those that no worker will
-        take."""
         for item in [item for item in self._jobs.values() if item.worker is None]:
             self._dispatch(item)
 
     def _least_loaded(self, model: str, *, suspected: bool) -> WorkerSupervisor | None:
         """Returns the worker with the fewest jobs of those that can run a model now, a frozen one
-        only without another. A suspected job does not run while another model is loading, which may
-        also be what ends the worker."""
+        only without another. A suspected job does not run beside a load, which may also end the
+        worker."""
         able = [
             worker
             for worker in self._workers
@@ -278,14 +270,12 @@ class WorkerPool:
         )
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
-        """The future has resolved, or its caller cancelled it."""
         if item.worker is not None and item.job.id in item.worker.pending:
             item.worker.send(Cancel(item.job.id))
         self._jobs.pop(item.job.id, None)
 
     @property
     def _broken(self) -> bool:
-        """Whether every worker failed too often in a row, or has no device."""
         return bool(self._workers) and all(
             worker.no_device or worker.failures >= MAX_FAILURES for worker in self._workers
         )
@@ -295,8 +285,8 @@ class WorkerPool:
 
     @property
     def computation(self) -> tuple[str, ...]:
-        """Device, number format and decode path of the workers, on which translations may depend.
-        Empty while no worker is up, or while they differ."""
+        """Device, number format and decode path, on which translations may depend; empty while no
+        worker is up or the workers differ."""
         ready = [worker.ready for worker in self._workers if worker.ready is not None]
         if len(ready) == 1:
             return ready[0].computation
@@ -305,8 +295,7 @@ class WorkerPool:
 
     @property
     def prices(self) -> tuple[float, float]:
-        """Returns the seconds of a device that a token of a translation's row and a token of a look
-        take, as the workers reported lately."""
+        """Seconds of a device for a token of a translation's row and a token of a look."""
         stats = [
             worker.stats
             for worker in self._workers
@@ -321,16 +310,14 @@ class WorkerPool:
 
     @property
     def up(self) -> int:
-        """How many workers run and take jobs."""
+        """Number of workers that take jobs."""
         return sum(worker.ready is not None for worker in self._workers)
 
     @property
     def failures(self) -> tuple[int, ...]:
-        """The failures in a row of each worker."""
         return tuple([worker.failures for worker in self._workers])
 
     def status(self) -> WorkerStatus:
-        """Returns the state of the workers now."""
         up = [worker for worker in self._workers if worker.ready is not None]
         first = up[0].ready if up else None
         served = {name for worker in up for name in worker.loaded}
@@ -393,9 +380,8 @@ class WorkerPool:
             item.future.set_result(answer)
 
     def _on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
-        """Records a load, which has succeeded when all workers have answered and one has the model,
-        sends the jobs that waited for it, and loads the next model. A model that was unloaded in
-        the meantime is unloaded from this worker too."""
+        """Records a load, which has ended when all workers have answered, sends the jobs that waited
+        for it, and loads the next model. Unloads a model that was unloaded in the meantime."""
         model = self._models.get(loaded.model)
         if model is None:
             if loaded.model in worker.loaded:
@@ -414,7 +400,7 @@ class WorkerPool:
     def _settle(
         self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None
     ) -> None:
-        """Every worker has answered a load: the model is served by those that could load it."""
+        """Ends a load that all workers have answered: those that could load the model serve it."""
         if error is not None and not any(model.key in worker.loaded for worker in self._workers):
             self._fail(model, error)
             return
@@ -425,8 +411,7 @@ class WorkerPool:
         model.resolve()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
-        """Counts the exit of a worker against the model that it was loading, and sends its jobs
-        again."""
+        """Counts an exit against the model that was being loaded, and sends the jobs again."""
         model = self._models.get(ended.loading.model) if ended.loading is not None else None
         if (
             model is not None
@@ -441,8 +426,6 @@ class WorkerPool:
         self._dispatch_waiting()
 
     def _send_again(self, ended: WorkerExit) -> None:
-        """Records the jobs that an ended worker was computing, and sends its unanswered jobs
-        again."""
         for job in ended.running:
             self._crashes.record(fingerprint(job), job.alone)
             if (self._crashes.ends_alone(job) or 0) >= MAX_ENDS_ALONE:
@@ -459,7 +442,7 @@ class WorkerPool:
 
 
 def _notify(listener: Callable[[Event], None], event: Event) -> None:
-    """Calls a listener. Its exceptions are logged and do not affect the jobs."""
+    """Calls a listener; logs its exceptions."""
     try:
         listener(event)
     except Exception:  # noqa: BLE001  a callback may raise anything

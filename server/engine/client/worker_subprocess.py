@@ -1,5 +1,4 @@
-"""A worker process on the event loop: it sends and receives messages, and logs the output of the
-process. No torch."""
+"""A worker process on the event loop: sends and receives messages, and logs its output."""
 
 from __future__ import annotations
 
@@ -19,23 +18,21 @@ _log = logging.getLogger("attentive.worker")
 _LINE = 4096
 """Longest line of a worker's output that is logged whole."""
 _DRAIN_SECONDS = 1.0
-"""Seconds after the end of a process in which messages that it sent before may still arrive."""
+"""Seconds after the end of a process in which its last messages may arrive."""
 _INPUT, _MESSAGES, _OUTPUT = 0, 1, 2
-"""The worker reads messages from its standard input and writes messages to its standard output.
-What it prints goes to its standard error."""
+"""Descriptors of the worker: messages to it and from it, and what it prints."""
 
 
 class CpuUse(NamedTuple):
-    """Whether a process is stopped by a signal, and the processor time that it has used, in ticks
-    of the system's clock."""
+    """Whether a process is stopped by a signal, and its processor time in ticks of the system."""
 
     stopped: bool
     ticks: int
 
 
 class Channel:
-    """The way to a worker. `on_messages` receives its messages, `on_exit` its return code, once,
-    after the last one."""
+    """A connection to a worker. `on_messages` receives its messages, then `on_exit` its return
+    code, once."""
 
     def __init__(
         self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]
@@ -52,8 +49,7 @@ class Channel:
         return None
 
     def cpu_use(self) -> CpuUse | None:
-        """Returns whether the process is stopped and the processor time that it has used; None
-        where the system does not say."""
+        """Returns the state of the process; None where the system does not say."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:  # it has ended, or there is no /proc
@@ -61,18 +57,18 @@ class Channel:
         return CpuUse(fields[0] == b"T", int(fields[11]) + int(fields[12]))
 
     def send(self, message: ToWorker) -> None:
-        """Sends soon: all messages of one iteration of the event loop are written as one frame."""
+        """Sends all messages of one iteration of the event loop as one frame."""
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent.append(message)
 
     def close(self) -> None:
-        """Closes the way to the process, which ends its own; `on_exit` follows."""
+        """Closes the connection, after which the process ends; `on_exit` follows."""
         if self._writer is not None:
             self._writer.close()
 
     def kill(self) -> None:
-        """Ends it at once; `on_exit` follows."""
+        """Ends the connection at once; `on_exit` follows."""
         self.close()
 
     def abort(self) -> None:
@@ -91,7 +87,7 @@ class Channel:
 
 
 class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
-    """A worker process, which this process has started."""
+    """A worker process that this process starts."""
 
     _transport: asyncio.SubprocessTransport | None = None
     _line = b""
@@ -101,8 +97,7 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
         return None if self._transport is None else self._transport.get_pid()
 
     async def start(self, command: Sequence[str]) -> None:
-        """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it.
-        Raises OSError."""
+        """Runs `command` in a new session, which Ctrl-C does not reach. Raises OSError."""
         await self._loop.subprocess_exec(lambda: self, *command, start_new_session=True)
 
     def kill(self) -> None:
@@ -110,8 +105,7 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
         self._signal(signal.SIGKILL)
 
     def abort(self) -> None:
-        """Ends the process after it has written its stack to the log (faulthandler); `on_exit`
-        follows."""
+        """Has the process write its stack to the log (faulthandler), then ends it."""
         self._signal(signal.SIGABRT)
         self._loop.call_later(_DRAIN_SECONDS, self.kill)
 
@@ -143,13 +137,11 @@ class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
             self._log_line(line)
 
     def process_exited(self) -> None:
-        """Waits for messages that are still in the pipes, and no longer where a child of the worker
-        holds them open."""
+        """Waits for the last messages, but not for children of the worker that keep pipes open."""
         if self._transport is not None:
             self._loop.call_later(_DRAIN_SECONDS, self._transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The process has ended, and its pipes are closed."""
         if self._transport is not None:
             self._log_line(self._line)
             self._transport.close()

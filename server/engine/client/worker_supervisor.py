@@ -1,5 +1,5 @@
-"""Supervises the worker of one device: starts the process, restarts it after a crash, and kills it
-when it hangs."""
+"""WorkerSupervisor: starts the worker of one device, restarts it after a crash, and kills it when it
+hangs."""
 
 from __future__ import annotations
 
@@ -30,25 +30,24 @@ from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.errors import ending
 
 COMMAND = (sys.executable, "-m", "server.engine.worker")
-"""Starts a worker process: a fresh interpreter, not a fork."""
+"""Starts a worker process."""
 _FIRST_PAUSE, _MAX_PAUSE, _MOST_DOUBLINGS = 0.25, 30.0, 20
-"""Seconds before a start after two failures in a row, which double with each further one."""
+"""Seconds before a start after two failures in a row; they double with each further one."""
 _HEALTHY_SECONDS = 10.0
-"""A worker that was up for this long restarts at once when it ends."""
+"""A worker that was up for this long restarts at once."""
 _FROZEN_SECONDS = 15.0
-"""A worker that neither sends anything nor uses a processor for this long while it has jobs or
-loads a model, or that is stopped for this long, is killed. One that computes, as in a long step on
-a slow machine, has `watchdog_seconds`."""
+"""A worker is killed that is stopped for this long, or that has work and neither sends anything nor
+uses a processor. One that computes, as in a long step on a slow machine, has `watchdog_seconds`."""
 _SUSPECT_SECONDS = 10.0
-"""After this long it counts as frozen: other workers and servers get its work."""
+"""A worker counts as frozen after this long: other workers and servers get its work."""
 
 _log = logging.getLogger("attentive.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
-    """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had
-    not answered, as they were sent. `loading` is the load that it had not answered."""
+    """The end of a worker process: the jobs it was computing, and all jobs and the load that it had
+    not answered."""
 
     running: tuple[Job, ...]
     pending: tuple[Job, ...]
@@ -59,8 +58,8 @@ WorkerEvent = FromWorker | WorkerExit
 
 
 class WorkerSupervisor:
-    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs.
-    `on_event` is called with each message of the worker, and when it has ended."""
+    """Supervises the worker of device `index`. `on_event` is called with each message of the worker,
+    and when it has ended."""
 
     _logs = True
 
@@ -74,26 +73,25 @@ class WorkerSupervisor:
         self.index = index
         self.ready: WorkerReady | None = None
         self.loaded: set[str] = set()
-        """The models that this process serves."""
         self.loading: LoadModel | None = None
-        """The load that it has not answered."""
+        """The unanswered load."""
         self.pending: dict[int, Job] = {}
-        """Jobs that were sent and are not answered, by id."""
+        """Unanswered jobs by id."""
         self.no_device = False
-        """Whether it ended because its device does not exist; it is not restarted then. A GPU that
-        was there may come back."""
+        """Whether it ended because its device does not exist, so that it is not restarted. A GPU
+        that was there may come back."""
         self.restarts = self.hangs = 0
-        """Processes that were started again, and those that were killed because they hung."""
+        """Restarted processes, and those that were killed because they hung."""
         self.failures = 0
-        """Failed starts and crashes in a row, without an answer or a healthy time in between."""
+        """Failed starts and crashes without an answer or a healthy time in between."""
         self.stats: StepStats | None = None
         self.name = f"{options.device}:{index}"
-        """torch's name of the device, once the worker has reported it."""
+        """torch's name of the device, after the worker has reported it."""
         self.options = options
         self.gpu: str | None = None
-        """The UUID of the only GPU of its next process; None for the one with its index."""
+        """UUID of the GPU of its next process; None for the GPU with its index."""
         self.refused: set[str] = set()
-        """The models that this process could not load."""
+        """Models that the process could not load."""
         self._command, self._on_event = command, on_event
         self._process: Channel | None = None
         self._running: set[int] = set()
@@ -110,7 +108,6 @@ class WorkerSupervisor:
 
     @property
     def state(self) -> WorkerState:
-        """Whether it takes jobs, or why not. A frozen one has them, and may go on."""
         if min(self._silent, self._still) >= _SUSPECT_SECONDS:
             return "frozen"
         return "starting" if self.ready is None else "up"
@@ -119,7 +116,7 @@ class WorkerSupervisor:
     # ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the process; WorkerReady follows, or WorkerExit and another start."""
+        """Starts the process; WorkerReady follows, or WorkerExit and a restart."""
         self._restart = None
         self._waited = self._silent = self._still = 0.0
         self._aborted = False
@@ -142,7 +139,7 @@ class WorkerSupervisor:
             process.kill()
 
     def send(self, message: ToWorker) -> None:
-        """Sends a message soon; does nothing while no process runs."""
+        """Sends a message, if the process runs."""
         if self._process is None:
             return
         if isinstance(message, Job):
@@ -152,7 +149,7 @@ class WorkerSupervisor:
         self._process.send(message)
 
     def load(self, load: LoadModel) -> None:
-        """Loads a model; one at a time, so that a crash during a load has one cause."""
+        """Loads a model. The caller loads one at a time, so that a crash has one cause."""
         self.loading = load
         self._waited = self._silent = 0.0
         self.send(load)
@@ -163,8 +160,8 @@ class WorkerSupervisor:
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
-        """Ends the process after its present step, or at once, and does not restart it. A process
-        that is still starting is ended at once."""
+        """Ends the process without a restart: after its present step, or at once with `kill` or while
+        it starts."""
         self._stopped = True
         if self._restart is not None:
             self._restart.cancel()
@@ -172,8 +169,8 @@ class WorkerSupervisor:
             self._process.kill() if kill or self.ready is None else self._process.close()
 
     def tick(self, seconds: float) -> None:
-        """`seconds` have passed: aborts the process if it hangs. The caller bounds the time between
-        two ticks, so a pause of the API process itself does not count against the worker."""
+        """Aborts the process if it hangs, after `seconds`. The caller bounds them, so that a pause of
+        the API process does not count against the worker."""
         if self._process is None or self._aborted:
             return
         self._waited += seconds
@@ -187,7 +184,6 @@ class WorkerSupervisor:
             self.abort(reason)
 
     def abort(self, reason: str) -> None:
-        """Kills the process, which hangs."""
         if self._process is not None and not self._aborted:
             self.hangs += 1
             _log.error(
@@ -197,8 +193,6 @@ class WorkerSupervisor:
             self._process.abort()
 
     def _overdue(self) -> str | None:
-        """Returns what the worker failed to do in time: to start, to load a model, or to send
-        anything while it has jobs; None if nothing."""
         if self.ready is None and self._waited > self.options.start_seconds:
             return "did not start"
         if self.loading and self._waited > self.options.load_seconds:
@@ -239,7 +233,6 @@ class WorkerSupervisor:
         self._on_event(self, message)
 
     def status(self) -> DeviceStatus:
-        """Returns the state of the process, and how it computes."""
         ready = self.ready or WorkerReady(self.name, "", "")
         detail = ready.details.get
         return DeviceStatus(
@@ -249,7 +242,7 @@ class WorkerSupervisor:
         )  # fmt: skip
 
     def _on_ready(self, message: WorkerReady) -> None:
-        """Logs a change of the backend. The first message of a process says that it is up."""
+        """Logs a change of the backend."""
         reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if self._logs and message.engine and before != (message.engine, reason):
