@@ -16,18 +16,19 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import psutil
 from tqdm import tqdm
 
 from benchmarks.common import report
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.http_connection import Address
 from benchmarks.load.closed_loop import Job, Round, jobs, run
-from benchmarks.load.processor_time import Server, Spent
 from model.evaluation import score
 
 _HEADER = (
@@ -47,17 +48,22 @@ _TIMES = ("front us", "workers us")
 
 @dataclass(slots=True)
 class System:
-    """A server under load with its own iterator over the requests."""
+    """A server under load with its own iterator over the requests. `processes` are the one that
+    listens and its children; none if processor time is not measured."""
 
     name: str
     address: Address
     pool: Iterator[Job]
-    processes: Server | None = None
-    """Processes of the server, or None if processor time is not measured."""
+    processes: Sequence[psutil.Process]
 
-    def spent(self) -> Spent:
-        """Returns the processor time used so far."""
-        return Spent(0.0, 0.0) if self.processes is None else self.processes.spent()
+    def spent(self) -> tuple[float, float]:
+        """Returns the seconds of processor time of the first process and of the others."""
+        seconds = [0.0] * len(self.processes)
+        for number, process in enumerate(self.processes):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                seconds[number] = times.user + times.system
+        return sum(seconds[:1]), sum(seconds[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         references = [text for item in sets for text in item.references]
         addresses = [Address.parse(url) for url in options.urls]
         processes = [
-            Server.find(address.port) if options.processor_time else None for address in addresses
+            _listening(address.port) if options.processor_time else () for address in addresses
         ]
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
@@ -118,12 +124,13 @@ async def _measure(
             await load(system, 4, min(1.0, options.seconds))  # warm-up
         for clients in options.clients:
             rounds: dict[str, list[Round]] = {system.name: [] for system in systems}
-            spent: dict[str, Spent] = {system.name: Spent(0.0, 0.0) for system in systems}
+            spent = {system.name: [0.0, 0.0] for system in systems}
             for _ in range(options.rounds):
                 for system in systems:
                     before = system.spent()
                     rounds[system.name].append(await load(system, clients, options.seconds))
-                    spent[system.name] += system.spent() - before
+                    for number, (now, then) in enumerate(zip(system.spent(), before, strict=True)):
+                        spent[system.name][number] += now - then
                     bar.update()
             for system in systems:
                 row = _row(system.name, clients, rounds[system.name], scored)
@@ -133,10 +140,20 @@ async def _measure(
     return rows
 
 
-def _times(spent: Spent, requests: int) -> dict[str, float]:
+def _listening(port: int) -> tuple[psutil.Process, ...]:
+    """Returns the process that listens on a TCP port of this machine, and its children. Raises
+    ValueError if there is none or it is not readable."""
+    for connection in psutil.net_connections("tcp"):
+        listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,)
+        if listens and connection.pid:
+            front = psutil.Process(connection.pid)
+            return front, *front.children(recursive=True)
+    raise ValueError(f"No readable process of this machine listens on port {port}.")
+
+
+def _times(spent: Sequence[float], requests: int) -> dict[str, float]:
     """Returns the processor time per request in microseconds."""
-    per_request = 1e6 / max(1, requests)
-    return dict(zip(_TIMES, (spent.front * per_request, spent.workers * per_request), strict=True))
+    return {name: 1e6 * each / max(1, requests) for name, each in zip(_TIMES, spent, strict=True)}
 
 
 def _row(

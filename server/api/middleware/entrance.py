@@ -72,8 +72,10 @@ class AccessLog:
                 "method": method,
                 "status": status,
                 "seconds": round(seconds, 6),
+                "request_id": request_id.get(),
+                **fields,
             }
-            log.handle(record(level, {**line, "request_id": request_id.get(), **fields}))
+            log.handle(record(level, line))
 
     def _is_counted(self, *kind: tuple[str, object]) -> bool:
         if kind in self._refused:
@@ -211,12 +213,8 @@ class Entrance:
         root_path: str = "",
     ) -> None:
         self._app, self._direct = app, direct
-        self._access_log, self._refusal, self._respond, self._limit = (
-            access_log,
-            refusal,
-            respond,
-            limit,
-        )
+        self._access_log, self._limit = access_log, limit
+        self._refusal, self._respond = refusal, respond
         self._cross_origin = CORSMiddleware(self._answer, **cross_origin)
         self._root_path = root_path
 

@@ -1,8 +1,5 @@
 """OpenTelemetry traces over OTLP: a span for each HTTP request, and within it one for each part of
-its time.
-
-A span has the route, the method, the status, the request id and durations. It has no text, key or
-address. This is the only importer of opentelemetry (extra `otel`).
+its time. A span has no text, key or address. Only this file imports opentelemetry (extra `otel`).
 """
 
 from __future__ import annotations
@@ -22,22 +19,19 @@ from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.api.middleware.entrance import QUIET
 from server.engine.client.engine_client import alignment_times
 from server.observability.logging import trace_id
 
-QUIET = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that monitoring requests every few seconds; not traced."""
 CONTEXT = (b"traceparent", b"tracestate")
 TIMING = re.compile(r"([a-z_]+);dur=([0-9.]+)")
 
 
 class Tracing:
-    """Outermost middleware: each request is a span, in the trace that its headers name (W3C trace
-    context).
+    """Makes each request a span in the trace that its headers name (W3C Trace Context).
 
-    A background thread sends the spans to `endpoint`, which is OTLP over HTTP such as
-    http://localhost:4318. Spans are dropped while it is slow or unreachable. The end of the
-    lifespan sends the remaining ones.
+    A background thread sends the spans to `endpoint`, OTLP over HTTP such as http://localhost:4318.
+    Spans are dropped while it is slow or unreachable. The end of the lifespan sends the last ones.
     """
 
     def __init__(self, app: ASGIApp, endpoint: str, version: str) -> None:
@@ -91,8 +85,8 @@ class Tracing:
             span.end()
 
     def _add_parts(self, timings: Sequence[tuple[str, float]], parent: Context) -> None:
-        """Adds a span for each part. Only their lengths are known, so each begins where the one
-        before it ends, and the last one ends now."""
+        """Adds a span for each part. Only lengths are known, so they follow each other and the last
+        one ends now."""
         parts = [
             (name, round(1e6 * milliseconds)) for name, milliseconds in timings if milliseconds
         ]
@@ -127,7 +121,7 @@ def response_attributes(
 
 
 def timings(start: Message) -> list[tuple[str, float]]:
-    """Returns the parts in a response's Server-Timing, and the milliseconds of each."""
+    """Returns the parts in the header Server-Timing, and the milliseconds of each."""
     return [
         (part, float(length)) for part, length in TIMING.findall(header(start, b"server-timing"))
     ]

@@ -70,8 +70,8 @@ class DeviceStatus:
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker that is not frozen has every model that was loaded before; other
-    jobs are accepted and wait. `models` can be served now or after the restart. `device`, `dtype`,
+    `ready` is True while a worker that is not frozen has every model that was loaded before; jobs
+    are also accepted while it is False, and wait. `models` can be served now or after the restart. `device`, `dtype`,
     `engine` and `details` are those of the first worker that is up. `errors` are reasons by model
     that cannot be loaded. `no_device` is True where the options require a GPU and there is none:
     no worker is started again.

@@ -288,8 +288,6 @@ class WorkerPool:
         """Device, number format and decode path, on which translations may depend; empty while no
         worker is up or the workers differ."""
         ready = [worker.ready for worker in self._workers if worker.ready is not None]
-        if len(ready) == 1:
-            return ready[0].computation
         computations = {worker.computation for worker in ready}
         return computations.pop() if len(computations) == 1 else ()
 

@@ -6,6 +6,9 @@ import io
 import json
 import logging
 import random
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +22,13 @@ from server.observability.logging import (
     request_id,
     trace_id,
 )
-from server.observability.metrics import Metrics, StateCollector
+from server.observability.metrics import (
+    GpuUse,
+    Metrics,
+    StateCollector,
+    _library,
+    read_gpus,
+)
 
 
 def read(metrics: Metrics) -> dict[str, float]:
@@ -207,3 +216,52 @@ def test_a_line_that_cannot_be_written_raises_nothing(capsys):
 
     assert LineHandler(Broken()).handle(record("hello"))
     assert "OSError" in capsys.readouterr().err
+
+
+class NVMLError(Exception):
+    pass
+
+
+def handle(number: int) -> int:
+    if number == 1:
+        raise NVMLError("lost")
+    return number
+
+
+def driver(*, present: bool = True) -> SimpleNamespace:
+    """A made-up library with three GPUs, of which the second is lost."""
+
+    def start() -> None:
+        if not present:
+            raise NVMLError("no driver")
+
+    return SimpleNamespace(
+        NVMLError=NVMLError,
+        nvmlInit=start,
+        nvmlDeviceGetCount=lambda: 3,
+        nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetMemoryInfo=lambda number: SimpleNamespace(used=number + 5, total=100),
+        nvmlDeviceGetUtilizationRates=lambda number: SimpleNamespace(gpu=25 * number),
+    )
+
+
+@pytest.fixture(autouse=True)
+def fresh_library() -> Iterator[None]:
+    _library.cache_clear()
+    yield
+    _library.cache_clear()
+
+
+@pytest.mark.parametrize("library", [None, driver(present=False)])
+def test_without_the_package_or_a_driver_there_are_none(
+    library: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    assert read_gpus() == []
+
+
+def test_gpus_that_cannot_be_read_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", library := driver())
+    assert read_gpus() == [GpuUse("0", 5, 100, 0.0), GpuUse("2", 7, 100, 0.5)]
+    library.nvmlDeviceGetCount = lambda: handle(1)  # the driver is gone
+    assert read_gpus() == []
