@@ -153,7 +153,8 @@ class PoolLink:
 
     def report(self) -> None:
         """Sends what this process has accepted; the leader answers with the next leases."""
-        self.note("report", self.loads, self.counters(), self.in_use())
+        if self._peer is not None:
+            self._peer.note("report", self.loads, self.counters(), self.in_use())
 
     def note(self, name: str, *arguments: object) -> None:
         """Sends a message without an answer, if there is a leader."""
