@@ -19,13 +19,12 @@ from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import psutil
 from tqdm import tqdm
 
-from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, publish
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.http_connection import Address
 from benchmarks.load.closed_loop import Job, Round, jobs, run
@@ -98,14 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     rows = asyncio.run(_measure(systems, options, (references, target)))
     header = _HEADER + (_TIMES if options.processor_time else ())
-    print(report.table(header, [[row[name] for name in header] for row in rows]))
-    if options.json:
-        settings = {
-            "direction": options.direction,
-            "format": options.format,
-            "beam_size": options.beam_size,
-        }
-        report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
+    settings = {name: getattr(options, name) for name in ("direction", "format", "beam_size")}
+    publish(options, header, rows, benchmark="load", **settings)
     return 0
 
 
@@ -193,20 +186,13 @@ def _words(translation: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = new_parser("load", __doc__, "--data", "--sets", "--direction", "--json")
     parser.add_argument(
         "urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn"
     )
     parser.add_argument(
         "--names", nargs="+", default=[], help="names of the servers in the results"
     )
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument(
-        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
-    )
-    parser.add_argument("--direction", default="en-de")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument(
@@ -240,7 +226,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--timeout", type=float, default=60.0, help="seconds after which a request counts as failed"
     )
-    parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.common import report
+from benchmarks.common.command_line import new_parser, publish
 from benchmarks.common.http_connection import free_port
 from benchmarks.load.__main__ import main as load
 from benchmarks.robustness.server import serving
@@ -48,12 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         packages = export(options.model, options.direction, Path(scratch))
         rows = asyncio.run(_measure(options, packages, Path(scratch)))
     header = [name for name in rows[0] if name != "measured"]
-    print(report.table(header, [[row[name] for name in header] for row in rows]))
-    if options.json:
-        report.write(
-            options.json,
-            {"benchmark": "load.beside_libretranslate", "threads": options.threads, "rows": rows},
-        )
+    publish(options, header, rows, benchmark="load.beside_libretranslate", threads=options.threads)
     return 0
 
 
@@ -97,23 +92,9 @@ def compare(
     name: str, urls: Sequence[str], beam: int | None, options: argparse.Namespace, file: Path
 ) -> list[dict[str, object]]:
     """Runs `benchmarks.load` on both servers and returns a row for each number of clients."""
-    command = [
-        *urls,
-        "--names",
-        "attentive",
-        "libretranslate",
-        "--processor-time",
-        "--json",
-        str(file),
-    ]
-    command += [
-        "--data",
-        str(options.data),
-        "--sets",
-        *options.sets,
-        "--direction",
-        options.direction,
-    ]
+    command = [*urls, "--names", "attentive", "libretranslate", "--processor-time"]
+    command += ["--json", str(file), "--data", str(options.data), "--sets", *options.sets]
+    command += ["--direction", options.direction]
     command += ["--clients", *map(str, options.clients), "--rounds", str(options.rounds)]
     command += ["--seconds", str(options.seconds)] + (["--beam-size", str(beam)] if beam else [])
     if load(command):
@@ -153,19 +134,9 @@ def libretranslate(
     """Runs LibreTranslate on a free port and yields its address once it listens. Raises
     RuntimeError if it ends first."""
     port = free_port()
-    command = [
-        str(python),
-        str(SERVER),
-        "--port",
-        str(port),
-        "--threads",
-        str(threads),
-        "--beam-size",
-        beam_size,
-    ]
-    process = subprocess.Popen(
-        [*command, *map(str, packages)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    command = [str(python), str(SERVER), "--port", str(port), "--threads", str(threads)]
+    command += ["--beam-size", beam_size, *map(str, packages)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _listens(port):
@@ -187,29 +158,17 @@ def _listens(port: int) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load.beside_libretranslate",
-        description=(__doc__ or "").split("\n\n")[0],
-    )
-    parser.add_argument("--model", type=Path, required=True, help="a model folder")
+    shared = ("--model", "--data", "--sets", "--direction", "--threads", "--json")
+    parser = new_parser("load.beside_libretranslate", __doc__, *shared)
     parser.add_argument(
         "--python", type=Path, required=True, help="Python of an environment with LibreTranslate"
     )
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument(
-        "--sets", nargs="+", default=[], help="names of sets (default: all in the folder)"
-    )
-    parser.add_argument("--direction", default="en-de")
     parser.add_argument("--comparisons", nargs="+", choices=COMPARISONS, default=list(COMPARISONS))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument(
         "--rounds", type=int, default=2, help="rounds per number of clients and server"
     )
-    parser.add_argument(
-        "--threads", type=int, default=1, help="threads that compute, of each server"
-    )
-    parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 

@@ -34,6 +34,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.common import report
+from benchmarks.common.command_line import new_parser
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.http_connection import Address, Connection, free_port
 from benchmarks.common.model_loader import open_model
@@ -46,10 +47,8 @@ _START_SECONDS, _ANSWER_SECONDS = 240, 10
 _GENERATORS = 2
 _FULL_SECONDS = 0.5  # until a request is accepted
 _ONE_TOKEN = ("--queue-tokens", "1")
-_ROOM = (
-    "--queue-tokens",
-    "20000000",
-)  # a token of the echo is cheap as soon as it is measured: the bound would fall below what waits
+# a token of the echo is cheap as soon as it is measured: the bound would fall below what waits
+_ROOM = ("--queue-tokens", "20000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ KINDS = (
 
 @dataclass(slots=True)
 class Measured:
-    """What the rounds of one kind on one server took."""
+    """The rounds of one kind on one server."""
 
     requests: list[float] = field(default_factory=list)  # a second
     microseconds: list[float] = field(default_factory=list)  # a request
@@ -93,20 +92,15 @@ class EchoServer:
         self.samples, port = samples, free_port()
         self.address = Address.parse(f"http://127.0.0.1:{port}")
         flags = ["--port", str(port), "--weights", str(model.parent), *further]
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.scale.server",
-            str(prepared),
-            str(samples),
-            *flags,
-        ]
+        command = [sys.executable, "-m", "benchmarks.scale.server", str(prepared), str(samples)]
         tools = Path(__file__).resolve().parents[2]
         # the server of the checkout, the benchmark of this one
         path = os.pathsep.join((str(checkout), str(tools)))
         with samples.with_suffix(".log").open("wb") as log:
             environment = {**os.environ, "PYTHONPATH": path}
-            self.process = subprocess.Popen(command, cwd=checkout, env=environment, stderr=log)
+            self.process = subprocess.Popen(
+                [*command, *flags], cwd=checkout, env=environment, stderr=log
+            )
         self._main = psutil.Process(self.process.pid)
         self._several = "--api-processes" in further
         until = time.monotonic() + _START_SECONDS
@@ -172,9 +166,10 @@ class EchoServer:
     @contextmanager
     def full(self, body: bytes) -> Iterator[None]:
         """Stops the worker, and leaves it one request with this body while the block runs."""
-        everyone = self._main.children(recursive=True)
         workers = [
-            process for process in everyone if "benchmarks.scale.echo_worker" in process.cmdline()
+            process
+            for process in self._main.children(recursive=True)
+            if "benchmarks.scale.echo_worker" in process.cmdline()
         ]
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.address.port}/translate",
@@ -428,49 +423,29 @@ def _print_model(kinds: dict[str, Measured], worker: float) -> None:
         if measured and kind.status == 200 and kind.clients > 1:
             api = 1e-6 * statistics.median(measured) / kind.array
             for cores in CORES:
-                rows.append(
-                    (
-                        kind.name,
-                        cores,
-                        cores / worker,
-                        min(cores / worker, 1 / api),
-                        cores * api / worker,
-                    )
-                )
+                rate, processes = cores / worker, cores * api / worker
+                rows.append((kind.name, cores, rate, min(rate, 1 / api), processes))
     print(
         f"\nA core of a worker takes {1e3 * worker:.2f} ms a sentence. Sentences a second if cores "
         "add up:\n"
     )
-    columns = (
-        "load",
-        "cores of workers",
-        "these",
-        "behind one API process",
-        "API processes that feed them",
-    )
-    print(report.table(columns, rows))
+    columns = ("these", "behind one API process", "API processes that feed them")
+    print(report.table(("load", "cores of workers", *columns), rows))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.scale", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--data", type=Path, required=True, help="folder of development sets")
-    parser.add_argument("--sets", nargs="*", default=[], help="names of sets")
-    parser.add_argument("--direction", default="en-de")
+    shared = ("--model", "--data", "--sets", "--direction", "--rounds", "--json")
+    parser = new_parser("scale", __doc__, *shared)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--longest", type=int, default=1000, metavar="CHARACTERS")
     parser.add_argument(
         "--kinds", default="", help="only the kinds of load whose name contains this"
     )
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--base", type=Path, help="another checkout")
     parser.add_argument(
         "--processes", type=int, nargs="*", default=[], help="numbers of API processes, beside one"
     )
-    parser.add_argument("--json", type=Path)
     return parser
 
 
