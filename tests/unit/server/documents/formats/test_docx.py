@@ -49,18 +49,14 @@ def test_word_runs_are_moved_with_their_words():
 
 def test_word_fields_notes_links_and_text_boxes_are_kept():
     data = word_body(
-        '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r>'
-        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF '
-        "m</w:instrText></w:r>"
-        "<w:r><w:fldChar "
-        'w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar '
-        'w:fldCharType="end"/></w:r>'
-        '<w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd '
-        'w:id="1"/>'
-        "<w:r><w:footnoteReference "
-        'w:id="2"/></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p>'
-        "</w:txbxContent></w:pict></w:r></w:p>"
-        "<w:p><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>alone</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>"
+        '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r><w:r>'
+        '<w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF m</w:instrText></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r>'
+        '<w:fldChar w:fldCharType="end"/></w:r><w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t>'
+        '</w:r></w:hyperlink><w:bookmarkEnd w:id="1"/><w:r><w:footnoteReference w:id="2"/></w:r>'
+        "<w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent>"
+        "</w:pict></w:r></w:p><w:p><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>alone</w:t></w:r>"
+        "</w:p></w:txbxContent></w:pict></w:r></w:p>"
     )
     before = etree.fromstring(part(data, "word/document.xml").encode())
     after = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
@@ -76,12 +72,11 @@ def test_word_fields_notes_links_and_text_boxes_are_kept():
 
 def test_words_in_content_controls_are_translated_and_choices_kept():
     body = (
-        "<w:p><w:r><w:t>Dear </w:t></w:r>"
-        "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>customer, "
-        "welcome</w:t></w:r></w:sdtContent></w:sdt>"
-        "<w:r><w:t> to </w:t></w:r>"
-        "<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r></w:sdtContent></w:sdt></w:p>"
-        "<w:sdt><w:sdtContent><w:p><w:r><w:t>A block</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+        "<w:p><w:r><w:t>Dear </w:t></w:r><w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r>"
+        "<w:t>customer, welcome</w:t></w:r></w:sdtContent></w:sdt><w:r><w:t> to </w:t></w:r>"
+        "<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r>"
+        "</w:sdtContent></w:sdt></w:p><w:sdt><w:sdtContent><w:p><w:r><w:t>A block</w:t></w:r>"
+        "</w:p></w:sdtContent></w:sdt>"
     )
     made = part(change("a.docx", word_body(body)), "word/document.xml")
     assert (
@@ -108,9 +103,8 @@ def run(words: str) -> str:
 
 LINK = field('HYPERLINK "http://a.b" \\o "tip"', run("my page"))
 CONTROL = (
-    '<w:sdt><w:sdtPr><w:alias w:val="x"/><w:dataBinding w:xpath="/a" '
-    'w:storeItemID="{1}"/><w:text/></w:sdtPr>'
-    "<w:sdtContent>%s</w:sdtContent></w:sdt>"
+    '<w:sdt><w:sdtPr><w:alias w:val="x"/><w:dataBinding w:xpath="/a" w:storeItemID="{1}"/>'
+    "<w:text/></w:sdtPr><w:sdtContent>%s</w:sdtContent></w:sdt>"
 )
 MARK = '<w:bookmark%s w:id="%s"/>'
 

@@ -25,12 +25,10 @@ from tests.support.texts.document_files import (
 )
 
 SLIDE = (
-    '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>Water is H</a:t></a:r>'
-    '<a:r><a:rPr lang="en-US" baseline="-25000"/><a:t>2</a:t></a:r><a:r><a:rPr '
-    'lang="en-GB"/><a:t>O here.</a:t></a:r>'
-    '<a:br/><a:fld id="{1}" '
-    'type="slidenum"><a:t>7</a:t></a:fld><a:r><a:t>More</a:t></a:r><a:endParaRPr '
-    'lang="en-US"/></a:p>'
+    '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>Water is H</a:t></a:r><a:r>'
+    '<a:rPr lang="en-US" baseline="-25000"/><a:t>2</a:t></a:r><a:r><a:rPr lang="en-GB"/>'
+    '<a:t>O here.</a:t></a:r><a:br/><a:fld id="{1}" type="slidenum"><a:t>7</a:t></a:fld><a:r>'
+    '<a:t>More</a:t></a:r><a:endParaRPr lang="en-US"/></a:p>'
 )
 STRINGS = (
     "<si><t>Plain words</t></si><si><t>Total</t></si><si><r><rPr><b/></rPr><t>Bold</t></r>"

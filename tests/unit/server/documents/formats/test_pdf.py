@@ -63,9 +63,8 @@ def row(*cells: str, first: int = 0) -> str:
                 row("white", first=1),
                 row("Tea", "hot"),
             ],
-            "<table>|<tr><td>NAME</td><td>NOTE</td></tr>|<tr><td>MILK</td><td>COLD AND "
-            "WHITE</td></tr>|"
-            "<tr><td>TEA</td><td>HOT</td></tr>|</table>",
+            "<table>|<tr><td>NAME</td><td>NOTE</td></tr>|<tr><td>MILK</td><td>COLD AND WHITE</td>"
+            "</tr>|<tr><td>TEA</td><td>HOT</td></tr>|</table>",
         ),
         (
             [row("a", "b", "c"), row("d", "", "f"), row("g", "h", "i")],
