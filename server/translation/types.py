@@ -15,13 +15,7 @@ from server.text.syntax.xml import Rules
 
 Format = Literal["text", "html", "xml", "coded"]
 Fault = Literal[
-    "truncated",
-    "repetition",
-    "omission",
-    "copied",
-    "wrong_language",
-    "source_language",
-    "number",
+    "truncated", "repetition", "omission", "copied", "wrong_language", "source_language", "number"
 ]
 Flag = Fault | Literal["low_confidence", "placeholder_restored"]
 FAULTS: frozenset[Flag] = frozenset(get_args(Fault))

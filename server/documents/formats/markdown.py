@@ -206,13 +206,7 @@ def find_blocks(text: str) -> Iterator[Block | Place]:
         if before in CELLS:
             escaped["|"] = "\\|"
         yield Block(
-            spans[0][0],
-            end,
-            tagged,
-            source,
-            escaped,
-            indent,
-            before in (*CELLS, "heading_open"),
+            spans[0][0], end, tagged, source, escaped, indent, before in (*CELLS, "heading_open")
         )
     for reference in references.values():
         start, stop = [lines[number] for number in reference["map"]]

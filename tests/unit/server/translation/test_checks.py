@@ -180,10 +180,7 @@ def test_retry_decodes_again_with_a_wider_beam_and_blocked_ngrams():
     assert [
         (options.beam_size, options.no_repeat_ngram_size)
         for _, _, options, _, _ in engine.submitted
-    ] == [
-        (1, 0),
-        (4, 3),
-    ]
+    ] == [(1, 0), (4, 3)]
     assert 'attentive_sentences_flagged_total{reason="copied"} 1.0' in metrics
     assert 'attentive_sentences_retried_total{kept="retry"} 1.0' in metrics
 

@@ -129,8 +129,7 @@ def test_long_texts_are_split_at_line_ends():
 
 
 @pytest.mark.parametrize(
-    "encoding",
-    ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252", "utf-16-le", "utf-16-be"],
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252", "utf-16-le", "utf-16-be"]
 )
 def test_text_files_keep_their_encoding(encoding):
     text = (
