@@ -20,7 +20,6 @@ ELEMENT_BYTES = 330
 TREE_BYTES = 150_000_000
 """Limit on the estimated memory of all XML trees."""
 COPIED_BYTES = 1 << 20
-"""Number of bytes that are copied at once."""
 RATIO_LIMIT = 300
 """Limit on the ratio of unpacked to packed size, which is below 50 in real documents."""
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

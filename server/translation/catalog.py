@@ -49,11 +49,10 @@ class ServedModel:
     version: str = ""
     bytes: int = 0
     beam_size: int = 1
-    """Default beam width."""
     widest_beam: int = MAX_BEAM
     """Beam width for which the server has slots."""
     generation: Generation = Generation()
-    """Default decoding options but the beam width."""
+    """Default decoding options; the beam width is `beam_size`."""
     formality: frozenset[str] = frozenset()
     """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None

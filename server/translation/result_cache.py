@@ -52,7 +52,6 @@ NAME = "cache"
 LARGEST, UNWRITTEN = 1_000_000, 16_000_000
 """Most bytes of JSON of a shared translation, and of all that wait to be written to Redis."""
 BATCH = 100
-"""Translations that are written to Redis at once."""
 JSON = TypeAdapter(Translation)
 
 

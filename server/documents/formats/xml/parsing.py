@@ -17,7 +17,6 @@ SAFE: dict[str, Any] = {
     "load_dtd": False,
     "huge_tree": False,
 }
-"""Options of lxml for XML of untrusted origin."""
 INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
