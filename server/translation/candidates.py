@@ -71,14 +71,14 @@ async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Dra
     draft = await context.decode(form, segment)
     if draft.copied or not context.options.rerank:
         return draft
-    wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
+    listed, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
     lowest = hypotheses[0].score - MARGIN
     near = sum([each.score >= lowest for each in hypotheses[: min(MOST, context.best.beam_size)]])
-    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses[: max(near, wanted)]))
+    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses[: max(near, listed)]))
     if near > 1 and (reverse := context.leg.reverse) is not None:
         scores: Form = "reverse" if form == "beam" else form
         draft = await _in_both_directions(context, scores, reverse, draft, near)
-    answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
+    answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:listed])
     return Draft(
         draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
     )
@@ -238,15 +238,15 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
 def _damaged(text: str, target: str, leg: Leg) -> list[Match]:
     """Returns the names in capitals that a translation writes with fewer letters, CN for CNN, or
     with others, BIPDR for GDPR. A single piece of the vocabulary is a translation: UN for UNO."""
-    given = {text[each.start : each.end]: each for each in words(text, True)}
-    lacks = [name for name in given if name not in target]
+    names = {text[each.start : each.end]: each for each in words(text, True)}
+    lacks = [name for name in names if name not in target]
     if not 0 < len(lacks) < 4:  # a shout
         return []
-    new = {target[each.start : each.end] for each in words(target, True)} - {*given}
+    new = {target[each.start : each.end] for each in words(target, True)} - {*names}
     encode = leg.model.tokenizer.encode_target
     sizes = {name: len(encode(name)) for name in new if not is_roman(name)}
     return [
-        given[name] for name in lacks if any(_is_damaged(name, *each) for each in sizes.items())
+        names[name] for name in lacks if any(_is_damaged(name, *each) for each in sizes.items())
     ]
 
 

@@ -136,8 +136,8 @@ class SentenceContext:
         options, best = self.options, self.best
         if prefix or target is not None:  # these are not reranked
             options, best = [
-                self.leg.decoding_options(replace(given, prefix=prefix, target=target))
-                for given in (self.request.options, self.request.best)
+                self.leg.decoding_options(replace(each, prefix=prefix, target=target))
+                for each in (self.request.options, self.request.best)
             ]
         answer, self.first = self.first, None
         if answer is None:

@@ -110,12 +110,12 @@ async def _with_terms(context: SentenceContext, draft: Draft) -> Draft:
 async def _retried(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft, or one of a wider beam with fewer faults, or with equal faults and a
     higher score. Masked tokens stay masked."""
-    wanted, searched = context.request.options.hypotheses, retry_options(context.best)
-    options = replace(searched, beam_size=max(searched.beam_size, wanted), hypotheses=wanted)
+    listed, searched = context.request.options.hypotheses, retry_options(context.best)
+    options = replace(searched, beam_size=max(searched.beam_size, listed), hypotheses=listed)
     request = replace(
         context.request, options=options, best_beam=searched.beam_size, on_flag="mark"
     )
-    decoding, best = [context.leg.decoding_options(given) for given in (options, request.best)]
+    decoding, best = [context.leg.decoding_options(each) for each in (options, request.best)]
     is_masked = draft.segment.reading.stand_ins and any(
         code.kind == MASKED for code in draft.segment.tagged.codes
     )
