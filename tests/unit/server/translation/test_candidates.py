@@ -1,5 +1,6 @@
 """Nothing decodes that a sentence did not declare, admission charges the share that was lately
-used, and alternatives say something else than the best translation."""
+used, alternatives say something else than the best translation, and a translation has the requested
+form of address if the search finds one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from server.translation.candidates import Candidate, better, distinct_alternativ
 from server.translation.catalog import ModelCatalog
 from server.translation.sentence import declared, rows
 from server.translation.types import TranslationRequest
-from tests.support.engine.fake_engine import fake_model
+from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer
 from tests.support.engine.translating import translated
 
@@ -188,3 +189,51 @@ def test_alternatives_with_other_punctuation_or_more_words_at_the_end_are_droppe
 )
 def test_alternatives_with_other_words_are_kept(best, other):
     assert distinct_alternatives(best, [other, other + " !", other]) == (other,)
+
+
+SIE, DU, MAN = "Wo wohnen Sie?", "Wo wohnst du?", "Wo wohnt man?"
+BOTH = "Wo wohnen Sie mit deinem Hund?"
+
+
+class Listed(FakeEngine):
+    """Finds these translations of every text, best first, each 0.2 less likely than the one
+    before."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__()
+        self.found = [
+            Hypothesis(FakeTokenizer().encode_target(text), (-0.2 * i,), -0.2 * i, "stop")
+            for i, text in enumerate(texts)
+        ]
+
+    async def _translate(self, ids, options, on_progress) -> JobResult:
+        answer = await super()._translate(ids, options, on_progress)
+        return dataclasses.replace(answer, hypotheses=tuple(self.found[: options.hypotheses]))
+
+
+@pytest.mark.parametrize(
+    ("formality", "found", "expected", "searches"),
+    [
+        ("<informal>", (SIE, MAN, DU), DU, 2),
+        ("<formal>", (DU, SIE), SIE, 2),
+        ("<formal>", (SIE, DU), SIE, 1),
+        ("<informal>", (MAN, DU), MAN, 1),  # addresses nobody
+        ("<informal>", (SIE, MAN), SIE, 2),
+        ("<informal>", (SIE, MAN, MAN + "x", DU), SIE, 2),  # too unlikely
+        ("<informal>", (BOTH, SIE, DU), DU, 2),
+        ("<formal>", (BOTH, MAN, SIE), SIE, 2),
+        ("<formal>", (BOTH, MAN), BOTH, 2),
+        (None, (SIE, DU), SIE, 1),
+        (None, (BOTH, SIE), BOTH, 1),
+    ],
+)
+def test_the_likeliest_translation_with_the_requested_form_is_chosen(
+    formality, found, expected, searches
+):
+    engine = Listed(*found)
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), formality=frozenset({"de"}))])
+    assert (
+        translated(engine, "Where do you live?", "en", "de", catalog, formality=formality).text
+        == expected
+    )
+    assert len(engine.submitted) == searches

@@ -4,10 +4,12 @@ every sentence."""
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from model.analysis.confidence import Confidence, DirectionLimits, Quality
+from model.model_folder import find_folders, read_folder
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import JobResult
@@ -59,6 +61,7 @@ def flags_of(engine: FakeEngine, text: str = TEXT, **fields) -> frozenset[str]:
     return translate(engine, text, **fields)[0].legs[0].sentences[0].flags
 
 
+FOLDERS = find_folders(Path(__file__).resolve().parents[4] / "weights")
 GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."
 
 
@@ -251,3 +254,15 @@ def test_admission_counts_what_a_retry_and_reranking_may_cost(
         == expected
         == rows(dataclasses.replace(request, thorough=True), options) - 1
     )
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_confidence_of_shipped_models_was_fitted_for_their_weights(folder):
+    confidence = Confidence.load(folder)
+    assert confidence is not None, "run the command in docs/models.md#calibration"
+    assert set(confidence.directions) == {
+        f"{source}-{target}" for source, target in read_folder(folder).pairs
+    }
+    qualities = [limits.quality for limits in confidence.directions.values()]
+    assert all(quality.wrong > 0.7 and quality.calibration_error < 0.05 for quality in qualities)
+    assert sum(quality.wrong for quality in qualities) / len(qualities) > 0.75
