@@ -145,7 +145,6 @@ def _listening(port: int) -> tuple[psutil.Process, ...]:
 
 
 def _times(spent: Sequence[float], requests: int) -> dict[str, float]:
-    """Returns the processor time per request in microseconds."""
     return {name: 1e6 * each / max(1, requests) for name, each in zip(_TIMES, spent, strict=True)}
 
 

@@ -107,9 +107,8 @@ def compare(
 
 
 def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[str, object]:
-    """Returns one row of the result: both servers at one number of clients, and how many times as
-    much ours does. "API process us" is the share of the process that listens in our "processor us";
-    "measured" has all figures of both servers, latency and BLEU too."""
+    """Returns one row: both servers at one number of clients, and their ratios. "API process us" is
+    the part of our listening process in "processor us"; "measured" has all figures of both."""
     spent = [row["front us"] + row["workers us"] for row in (ours, theirs)]
     return {
         "comparison": name,

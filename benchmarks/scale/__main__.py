@@ -1,5 +1,5 @@
-"""What the API process takes for a request: a server before an echo, single sentences, arrays,
-streams and refusals.
+"""Processor time of the API process for a request, before an echo in place of a worker: single
+sentences, arrays, streams and refusals.
 
     python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev
     --seconds 4 --rounds 3
@@ -303,7 +303,6 @@ def _round(
     seconds: float,
     measured: Measured,
 ) -> None:
-    """Adds one round."""
     new = f"{texts[0]} {len(measured.requests)} {time.time()}"  # is in no cache
     first = json.dumps({"q": new, "source": pair[0], "target": pair[1]}).encode()
     with nullcontext() if kind.status == 200 else server.full(first):
@@ -415,8 +414,8 @@ def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:
 
 
 def _print_model(kinds: dict[str, Measured], worker: float) -> None:
-    """Prints what workers on so many cores answer behind one API process, and how many of these
-    would feed them. `worker` is the time of a core for a sentence, in seconds."""
+    """Prints the capacity of workers on some cores behind one API process, and the number of API
+    processes that would feed them. `worker` is the seconds of a core for a sentence."""
     rows = []
     for kind in KINDS:
         measured = kinds[kind.name].microseconds

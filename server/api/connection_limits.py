@@ -86,7 +86,6 @@ class Cycle(RequestResponseCycle):
         return head
 
     def _send_first(self, message: Any) -> None:
-        """Sends the head and the first part of the body."""
         head, self._head = self._head, b""
         self.expected_content_length -= len(message["body"])
         ended = not message.get("more_body", False)

@@ -177,7 +177,6 @@ class Supervisor:
                     self._kill_at = min(self._kill_at, time.monotonic() + KILL_SECONDS)
 
     def _reap(self) -> None:
-        """Replaces the processes that have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

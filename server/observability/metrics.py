@@ -81,7 +81,6 @@ def read_gpus() -> list[GpuUse]:
 
 @cache
 def _library() -> Any:
-    """Returns the initialized library, None where there is none."""
     try:
         nvml = import_module("pynvml")
     except ImportError:

@@ -142,7 +142,6 @@ class Keys:
             )
 
     async def _refresh(self) -> None:
-        """Reads all keys if they have changed."""
         version = await self._store.version(NAME)
         if self._loaded and version == self._version:
             return

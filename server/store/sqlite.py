@@ -239,7 +239,6 @@ class SQLiteStore(Store):
                 create_tables(self.database)
 
     def _value(self, query: str, *values: object) -> Any:
-        """Returns the first value of a query, or None."""
         row = self.database.execute(query, values).fetchone()
         return row[0] if row else None
 

@@ -110,7 +110,6 @@ class Batch(Generic[Result]):
             await slices.next()
 
     async def _tell(self, slices: Slices) -> None:
-        """Reports results in order."""
         for group, order in enumerate(self._orders):
             for place in range(self._reported[group], len(order)):
                 if self._report is None or (result := self._results[order[place]]) is None:

@@ -218,7 +218,6 @@ class ModelPool:
             await self.unload(oldest.key)
 
     def _oldest(self) -> ModelHandle | None:
-        """Returns the least recently used model that is not in use."""
         handles = self._handles.values()
         idle = [
             each for each in handles if each.outcome.done() and not each.users and not each.failed

@@ -195,7 +195,6 @@ class WorkerPool:
                 worker.unload(model.key)
 
     def _load_next(self, worker: WorkerSupervisor) -> None:
-        """Loads the next model that a worker does not have, if it loads none now."""
         if worker.ready is None or worker.loading is not None or self._closed:
             return
         for model in self._models.values():
@@ -398,7 +397,6 @@ class WorkerPool:
     def _settle(
         self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None
     ) -> None:
-        """Ends a load that all workers have answered: those that could load the model serve it."""
         if error is not None and not any(model.key in worker.loaded for worker in self._workers):
             self._fail(model, error)
             return
@@ -409,7 +407,6 @@ class WorkerPool:
         model.resolve()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
-        """Counts an exit against the model that was being loaded, and sends the jobs again."""
         model = self._models.get(ended.loading.model) if ended.loading is not None else None
         if (
             model is not None

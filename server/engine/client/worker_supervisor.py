@@ -242,7 +242,6 @@ class WorkerSupervisor:
         )  # fmt: skip
 
     def _on_ready(self, message: WorkerReady) -> None:
-        """Logs a change of the backend."""
         reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if self._logs and message.engine and before != (message.engine, reason):
