@@ -24,10 +24,10 @@ CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
 """A caller may hold this many times the room that stays free: alone three quarters of the room, two
 callers three sevenths each. So there is always room for another caller (dynamic thresholds,
 Choudhury and Hahne 1998)."""
-FEW, LARGEST = 48, 3.0
+FEW, LARGEST, SMALL = 40, 3.0, 1 / 32
 """While fewer requests are accepted, they may hold LARGEST times the work that may always wait:
 three of the largest short requests of a caller leave room for its others. If that takes too long,
-only small requests have this room: FEW of them are work that may always wait."""
+only requests of at most SMALL times this work have the room: FEW of them fill little of it."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds
 would be almost twice that."""
@@ -358,7 +358,7 @@ class Admission:
         reserve = (1 - DOCUMENTS_SHARE) * lease.translations
         room = max(reserve, lease.translations - self.queues["document"].units)
         few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
-        if cost * FEW > lease.least:
+        if cost > SMALL * lease.least:
             few = min(few, self._seconds / lease.prices[0])
         return min(room, max(lease.least, lease.speeds[kind] * self._seconds, few))
 

@@ -398,7 +398,7 @@ def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
 @pytest.mark.parametrize("tokens", [10, 2_000])
 def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tokens, price):
     """Whatever the worker's speed and the measured one: as many requests of 2,000 tokens as find
-    room, up to three, and 33 single sentences of beam 4 beside them."""
+    room, up to three, and beside them 32 single sentences of beam 4 and one with markup."""
     clock = Clock()
     door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
     for _ in range(100):
@@ -409,7 +409,7 @@ def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tok
         while len(permits) < 3:
             permits.append(door.admit(2_000, caller="address"))
     assert len(permits) == 3 or price > 4e-4
-    permits += [door.admit(70, caller="address") for _ in range(33)]
+    permits += [door.admit(cost, caller="address") for cost in (*[76] * 32, 120)]
 
 
 @pytest.mark.parametrize("price", [1e-4, 1e-3, 7e-3])
