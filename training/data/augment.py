@@ -1,18 +1,18 @@
-"""Augmentation: variants of training pairs that occur in real input but rarely in the corpus."""
+"""Augmentation: variants of training pairs that occur in real input but rarely in the corpus, such as
+masked spans (numbers, names, addresses and `{x}` of both sides become `<phN>`)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.symbols import BACK_TRANSLATED, form_of_address
-from training.data.placeholders import mask_shared_spans
+from model.symbols import BACK_TRANSLATED, PLACEHOLDERS, form_of_address
 from training.data.shards import Shard
 from training.recipe import Recipe
 
@@ -33,6 +33,19 @@ _WITH_SYMBOL = [1 + _KINDS.index(kind) for kind in ("formality", "back_translate
 """Numbers of the kinds that put one symbol before the source."""
 _NAME = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}\b")
 _NUMBER = re.compile(r"\d+")
+_WORD = r"[A-ZÀ-Þ][\w'’-]*\w"
+_SPAN = re.compile(
+    rf"""
+    https?://[^\s<>"]*[\w/] | www\.[^\s<>"]*[\w/] | [\w.+-]+@[\w-]+(?:\.\w+)+   # addresses
+    | \{{[^{{}}\s]{{1,30}}\}} | %[sd]                                          # variables of a program
+    | (?<![\w.,])\d+(?:[.,:/-]\d+)*(?![\w%]|[.,:/-]\d)                         # numbers
+    | \b{_WORD}(?:[ ]{_WORD})*                                                 # names, of several words too
+    """,
+    re.VERBOSE,
+)
+_NAMED = re.compile(rf"\b{_WORD}")
+_MASKED_SHARE = 0.75
+"""Share of the shared spans that are masked, so that texts have masked and plain spans."""
 
 
 class Augmenter:
@@ -198,3 +211,39 @@ def _other_digits(number: str, random: np.random.Generator) -> str:
     first = str(random.integers(1, 10)) if number[0] != "0" else "0"
     new = first + "".join(str(digit) for digit in random.integers(0, 10, len(number) - 1))
     return new if int(new) > 1 else number
+
+
+def mask_shared_spans(
+    left: str, right: str, random: np.random.Generator, names: Collection[str] = ()
+) -> tuple[str, str]:
+    """Returns both texts with most of the spans that occur equally often in both replaced by
+    placeholders. Every distinct span gets its own number, drawn from 1 to 9. A single word at the
+    beginning of a text counts as a name only if it is in `names`."""
+    free = [PLACEHOLDERS[i] for i in random.permutation(len(PLACEHOLDERS))]
+    kept: set[str] = set()  # words of spans that were drawn to stay
+    for pattern in (_SPAN, _NAMED):  # names of several words first, then word by word
+        masks: dict[str, str] = {}
+        for span, count in Counter(pattern.findall(left)).items():
+            if not free or span in kept or not _occurs_equally(span, count, left, right, pattern):
+                continue
+            if (
+                _NAMED.fullmatch(span)
+                and span not in names
+                and (left.startswith(span) or right.startswith(span))
+            ):
+                continue
+            if random.random() < _MASKED_SHARE:
+                masks[span] = free.pop()
+            else:
+                kept.update(span.split())
+        left, right = _replace(pattern, left, masks), _replace(pattern, right, masks)
+    return left, right
+
+
+def _occurs_equally(span: str, count: int, left: str, right: str, pattern: re.Pattern[str]) -> bool:
+    """Returns whether the span occurs `count` times in both texts, never inside another span."""
+    return pattern.findall(right).count(span) == left.count(span) == right.count(span) == count
+
+
+def _replace(pattern: re.Pattern[str], text: str, masks: Mapping[str, str]) -> str:
+    return pattern.sub(lambda match: masks.get(match[0], match[0]), text)

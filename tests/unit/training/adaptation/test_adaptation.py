@@ -28,10 +28,17 @@ from tests.support.models.marian_models import made_up_text, random_huggingface
 from tests.support.models.multilingual_models import random_multilingual
 from tests.support.models.random_models import random_model
 from tests.support.models.tiny_training import made_sentences, small_vocabulary
-from training.adaptation import adaptation, training
-from training.adaptation.adaptation import Adaptation, adapt
+from training.adaptation import adaptation
+from training.adaptation.adaptation import (
+    Adaptation,
+    Example,
+    ExampleBatches,
+    adapt,
+    encode,
+    train,
+    write_mixture,
+)
 from training.adaptation.judgement import Judgement, Score, Sentence, general_sentences, judge
-from training.adaptation.training import Example, ExampleBatches, encode, train, write_mixture
 from training.data.batches import PADDING
 from training.loop.loss import perplexity_loss
 from training.loop.trainer import Trainer
@@ -251,7 +258,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
 ) -> None:
     folder = base("embedded", tmp_path / "base")
     examples = encode(PAIRS, folder, DIRECTION)
-    monkeypatch.setattr(training, "_BATCH_TOKENS", 256)
+    monkeypatch.setattr(adaptation, "_BATCH_TOKENS", 256)
     works = [tmp_path / "whole", tmp_path / "broken"]
     for work in works:
         work.mkdir()

@@ -11,8 +11,7 @@ import sentencepiece
 
 from model.symbols import FORMAL, INFORMAL, PLACEHOLDERS, SYMBOLS, form_of_address
 from tests.support.models.tiny_training import small_vocabulary
-from training.data.augment import Augmenter, kind_number, shared_names
-from training.data.placeholders import mask_shared_spans
+from training.data.augment import Augmenter, kind_number, mask_shared_spans, shared_names
 from training.data.shards import Shard
 
 _PAIRS = [
