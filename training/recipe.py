@@ -26,15 +26,13 @@ class DataRecipe:
       en-XX[.more].
     - `development`: files for validation, which may have lines `english TAB other`.
     - `weights`: how often a pair of a source is used per epoch; `default_weight` for other sources.
-    - `temperature`: above 1, small directions are repeated more often; see `sampling_rates`.
+    - `temperature`: above 1, small directions are repeated more often (`sampling_rates`).
     - `max_tokens`: longer pairs are left out, and those of very unequal lengths.
-    - `augment`: the share of pairs for each kind of augmentation; see `augment`.
-    - `formality`: sources whose pairs always get the symbol of their form of address if it is
-      certain.
-    - `back_translated`: sources whose texts of one side a model wrote, with the only direction they
-      are used in, such as "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
-    - `one_way`: further sources with the only direction they are used in, such as dictionaries,
-      whose headwords are of one language.
+    - `augment`: the share of pairs for each kind of `Augmenter`.
+    - `formality`: sources whose pairs always get the symbol of a certain form of address.
+    - `back_translated`: sources with texts that a model wrote, and their only direction, such as
+      "en-de". Their inputs begin with BACK_TRANSLATED.
+    - `one_way`: further sources with their only direction, such as dictionaries.
     """
 
     files: tuple[str, ...] = ()
@@ -62,28 +60,25 @@ class VocabularyRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRecipe:
-    """Section [train]: optimisation, budget, checkpoints and validation.
+    """Section [train]: optimisation, budget, checkpoints and validation (docs/training.md).
 
     - `start`: a model folder with the initial weights; random weights without it.
-    - `optimizer`: "adam" or "muon"; see `build_optimizers`.
+    - `optimizer`: "adam" or "muon" (`build_optimizers`).
     - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays
       constant, and decays to zero over the last `decay` share of the budget. "linear" warms up, and
       falls linearly to zero over the whole budget.
     - `rate`: Adam's peak rate in "wsd" and "linear"; `matrix_rate`: Muon's.
-    - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections;
-      without it Muon does.
-    - `logit_bound`: limit of attention logits (see `qk_clip`), applied every `logit_steps` steps; 0
-      for no limit.
-    - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads
-      cannot attend to, and likewise the last (end of sentence). Heads that learn nothing else
-      attend to these.
-    - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include
-      validation.
+    - `query_key_rate`: with "muon", Adam's rate for query and key projections; without it Muon
+      updates them.
+    - `logit_bound`: limit of attention logits (`QKClip`), applied every `logit_steps` steps; 0 for
+      none.
+    - `hidden_ends`: the share of sentences whose first token the encoder's heads cannot attend to,
+      and likewise the last. Heads that learn nothing else attend to these.
+    - `steps`, `minutes`: the budget, which ends with either. Minutes include validation.
     - `batch_tokens`: padded target tokens of one optimiser step.
     - `align`: batch widths are multiples of it; 8 suits a GPU.
-    - `checkpoint_minutes`, `keep`: interval of checkpoints, and number of checkpoints kept.
-    - `validate_minutes`, `validate_sentences`: interval of validation, and sentences per
-      development file and direction.
+    - `checkpoint_minutes`, `validate_minutes`: intervals; `keep`: number of checkpoints kept.
+    - `validate_sentences`: sentences per development file and direction.
     """
 
     start: str | None = None

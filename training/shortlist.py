@@ -45,10 +45,8 @@ def learn_lexicon(
 ) -> Lexicon:
     """Returns the lexicon of `pairs` (source, target) without entries below the probability
     `least`: IBM model 1 (Brown et al. 1993), by expectation maximisation from equal probabilities.
-
-    A token that occurs in all sources, such as the language tag, is Brown's empty word. The memory
-    is some 30 bytes for each combination of a source and a target token of a pair.
-    """
+    A token that occurs in all sources, such as the language tag, is Brown's empty word. Takes some
+    30 bytes for each combination of a source and a target token of a pair."""
     source_lengths, target_lengths = (
         np.array([len(pair[side]) for pair in pairs]) for side in (0, 1)
     )

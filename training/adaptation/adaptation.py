@@ -229,11 +229,8 @@ def write_mixture(
 ) -> ModelFolder:
     """Writes the model folder `path` for one direction, with (1 - share) of the weights of `base`
     and `share` of those after (WiSE-FT, Wortsman et al. 2022, "Robust fine-tuning of zero-shot
-    models"). A share of 0 is `base`, bit for bit.
-
-    The numbers have the format of `base`, or float16 for int8. Requests that choose no model are
-    not translated by it.
-    """
+    models"). A share of 0 is `base`, bit for bit. Numbers have the format of `base`, or float16 for
+    int8. Only requests that choose this model are translated by it."""
     shutil.rmtree(path, ignore_errors=True)
     changes: dict[str, Any] = {"path": path, "name": path.name, "pairs": (direction,), "scores": {}}
     changes |= {"origin": f"adapted from {base.name}", "preference": base.preference - 1}

@@ -52,17 +52,16 @@ class Augmenter:
     """Rewrites a share of the pairs, token ids without special ids. `rates` is the share of each
     kind:
 
-    - "lower": the source in lower case; the target stays.
-    - "upper": both sides in capitals.
+    - "lower": the source in lower case; "upper": both sides in capitals.
     - "bare": both sides without the final full stop.
     - "copy": the target also as the source, for input that is already in the target language.
     - "names": names that occur on both sides are replaced by others of `names`.
     - "numbers": numbers that occur on both sides get other digits.
-    - "placeholders": spans that occur on both sides are masked; see `mask_shared_spans`.
-    - "formality": the symbol of the target's form of address is put before the source if the
-      target's words decide it.
-    - "back_translated": the symbol of text that a model wrote is put before the source. It has no
-      share: the recipe's `back_translated` sources always get it.
+    - "placeholders": spans that occur on both sides are masked (`mask_shared_spans`).
+    - "formality": the symbol of the target's form of address, if its words decide it, before the
+      source.
+    - "back_translated": the symbol of text that a model wrote before the source, without a share:
+      the recipe's `back_translated` sources always get it.
 
     A pair stays unchanged if its kind does not apply to it. Raises ValueError for an unknown kind.
     """

@@ -64,9 +64,8 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def row_multiple() -> int:
-    """Returns of what the number of sentences of a batch is a multiple. oneDNN compiles and keeps
-    code for each number of rows of products in bfloat16, so few different ones save time and
-    memory."""
+    """Returns a divisor of the number of sentences of a batch. oneDNN compiles and keeps code for
+    each number of rows of products in bfloat16, so few different ones save time and memory."""
     return 16 if _bfloat16_on_cpu(training_device()) else 1
 
 
@@ -88,11 +87,9 @@ def label_loss_on(device: torch.device) -> LabelLoss:
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
-    """Compiles every layer of `model` in place, for all shapes. Returns the compiled `label_loss`.
-
-    All layers of a stack use the code of its first layer, so this is much faster than compiling the
-    whole model. `without_compilation` switches compiled code off.
-    """
+    """Compiles every layer of `model` in place, for all shapes; all layers of a stack use the code
+    of the first. Returns the compiled `label_loss`. `without_compilation` switches compiled code
+    off."""
     for layer in (*model.encoder, *model.decoder):
         if isinstance(layer, nn.Module):
             layer.compile(backend=backend, dynamic=True)

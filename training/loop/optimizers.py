@@ -113,13 +113,9 @@ def set_rates(
 
 class Muon(torch.optim.Optimizer):
     """Muon (Jordan 2024): Nesterov momentum with orthogonalised updates and decoupled weight decay;
-    rates are scaled by sqrt(max(1, rows / columns)). Computes the same update as torch.optim.Muon
-    and has the same state.
-
-    torch.optim.Muon orthogonalises one matrix after another, in about a thousand small kernels a
-    step. Here matrices of one shape are stacked. Raises ValueError for parameters that are not
-    matrices.
-    """
+    rates are scaled by sqrt(max(1, rows / columns)). The update and the state are those of
+    torch.optim.Muon, computed for all matrices of one shape together instead of one after another.
+    Raises ValueError for parameters that are not matrices."""
 
     def __init__(
         self,
@@ -172,7 +168,7 @@ class Muon(torch.optim.Optimizer):
 
 def orthogonalise(updates: Tensor) -> Tensor:
     """Returns the matrices (N, R, C) with singular values near 1, by five quintic Newton-Schulz
-    steps, in bfloat16 on devices that have it in hardware, else in float32."""
+    steps, in bfloat16 if the hardware has it, else in float32."""
     x = updates.to(torch.bfloat16 if has_bfloat16_products(updates.device) else torch.float32)
     flat = x.shape[1] > x.shape[2]
     if flat:

@@ -1,9 +1,7 @@
-"""QK-clip (Kimi K2, 2025, section 2.1): limits the attention logits of each head.
-
-Updates of a fixed size make the weights of queries and keys grow without limit. The softmax then
-puts all weight on one position and passes no gradient. B batch, S source length, T target length, H
-heads, D head width.
-"""
+"""QK-clip (Kimi K2, 2025, section 2.1): limits the attention logits of each head. Updates of a
+fixed size make the weights of queries and keys grow without limit, until the softmax puts all
+weight on one position and passes no gradient. B batch, S source length, T target length, H heads, D
+head width."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class Trainer:
 
     def _synchronised(self, before: float, began: float) -> float:
         """Waits for the device. Returns rank 0's seconds of training (`before` those of earlier
-        runs) and adopts its stop flag, so that all ranks use the same budget and stop together."""
+        runs) and adopts its stop flag, so that all ranks stop together."""
         if self._gpu:
             torch.cuda.current_stream(self.device).synchronize()
         seconds = before + time.monotonic() - began
@@ -236,7 +236,7 @@ class Trainer:
 
     def _log_window(self) -> str:
         """Logs this rank's mean loss in nats and the target tokens per second of all ranks since
-        the last line, as if all ranks were like this one. Returns both as text."""
+        the last line. Returns both as text."""
         window, self._window = self._window, _Window()
         # waits for the device, so the time has all its work
         loss = float(window.loss) / max(1, window.tokens)
