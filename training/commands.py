@@ -114,11 +114,11 @@ def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
         raise RecipeError(
             f"{folder} has no checkpoint to cool down; copy the folder of a training there."
         )
-    if not (folder / _BRANCH_FILE).exists():
-        (folder / _BRANCH_FILE).write_text(
-            json.dumps({"seconds": read_progress(folder).seconds}) + "\n", encoding="utf-8"
-        )
-    began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
+    branch = folder / _BRANCH_FILE
+    if not branch.exists():
+        progress = {"seconds": read_progress(folder).seconds}
+        branch.write_text(json.dumps(progress) + "\n", encoding="utf-8")
+    began = float(json.loads(branch.read_text(encoding="utf-8"))["seconds"]) / 60
     train = dataclasses.replace(
         recipe.train,
         schedule="wsd",

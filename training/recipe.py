@@ -151,12 +151,17 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
     for key in ("name", "languages"):
         if key not in table:
             raise RecipeError(f"{path.name} lacks {key}.")
+    pairs, folder = _section(DataRecipe, table.get("data", {}), "data"), data or Path()
     recipe = Recipe(
         name=str(table["name"]),
         languages=tuple(table["languages"]),
         preset=str(table.get("preset", "base")),
         model=dict(table.get("model", {})),
-        data=_with_folder(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
+        data=replace(
+            pairs,
+            files=tuple(str(folder / name) for name in pairs.files),
+            development=tuple(str(folder / name) for name in pairs.development),
+        ),
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
         segment_length=table.get("segment_length", 0),
@@ -198,13 +203,6 @@ def _check_directions(recipe: Recipe) -> None:
         raise RecipeError(
             f"{both[0]} is in [data.one_way] and in [data.back_translated]; leave one out."
         )
-
-
-def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:
-    files, development = (
-        tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development)
-    )
-    return replace(recipe, files=files, development=development)
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:
