@@ -77,12 +77,9 @@ def train(
 ) -> None:
     """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is
     used up. In a `cooldown` the rate falls to zero in that number of minutes. `processes` make a
-    rank's batches.
-
-    Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current
-    step with a checkpoint, in the main thread. Raises RecipeError, OSError or ValueError if recipe,
-    data and folder do not fit together.
-    """
+    rank's batches. Under torchrun rank 0 writes the data for all ranks. In the main thread SIGTERM
+    ends the training with a checkpoint. Raises RecipeError, OSError or ValueError if recipe, data
+    and folder do not fit together."""
     rank, count = rank_and_world_size()
     # chosen before NCCL starts, which otherwise takes the first GPU in every rank
     device = training_device()
@@ -180,12 +177,9 @@ def package(
     mixture: tuple[Path, float] | None = None,
 ) -> None:
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and
-    rounded, config, tokenizer, recipe and a summary of the training. With `mixture`, (model folder,
-    share between 0 and 1), a finished model's weights have this share of the packaged ones.
-
-    Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or
-    FolderError if the mixture cannot be made.
-    """
+    rounded, config, tokenizer, recipe and a summary. With `mixture`, (model folder, share between 0
+    and 1), a finished model's weights have this share. Raises RecipeError if `last` is not positive
+    or `folder` has no checkpoint, and RecipeError or FolderError if the mixture cannot be made."""
     if last < 1:
         raise RecipeError("--last must be at least 1.")
     averaged = average(checkpoints(folder)[-last:])

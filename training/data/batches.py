@@ -241,13 +241,9 @@ class _Part(IterableDataset[tuple[int, int, Batch]]):
 
 def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     """Returns how often per epoch a pair of each group is used from English and into English: (G,
-    2).
-
-    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T):
-    larger values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The
-    largest direction is not changed. Raises RecipeError if `one_way` or `back_translated` names a
-    source without pairs.
-    """
+    2). With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T)
+    (Arivazhagan et al. 2019, section 4.2); the largest direction is not changed. Raises RecipeError
+    if `one_way` or `back_translated` names a source without pairs."""
     rates = np.zeros((len(shard.groups), 2))
     languages, sources = [name[1] for name in shard.names], {name[0] for name in shard.names}
     for key in ("one_way", "back_translated"):
