@@ -146,7 +146,6 @@ class Muon(torch.optim.Optimizer):
     def _update(
         self, parameters: list[Tensor], rate: float, momentum: float, weight_decay: float
     ) -> None:
-        """Updates parameters (R, C) of one shape."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         buffers = [self._momentum(p) for p in parameters]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)

@@ -200,7 +200,6 @@ class Trainer:
             self._clip_logits(self._clip, batch)
 
     def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
-        """Clips on rank 0 and sends the clipped weights to all ranks."""
         if self.rank == 0:
             with nullcontext() if self._gpu else autocast(self.device):
                 self._window.largest_logit = clip.clip(batch.to(self.device))
