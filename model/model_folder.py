@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,16 @@ class FolderError(ValueError):
     would recur at another try."""
 
     final = False
+
+
+class ImportRefused(FolderError):
+    """A model cannot be imported. `reasons` lists why; the message is one sentence."""
+
+    final = True
+
+    def __init__(self, path: Path, reasons: Sequence[str]) -> None:
+        super().__init__(f"{path} cannot be imported: {'; '.join(reasons)}.")
+        self.reasons = tuple(reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,11 @@ from typing import Any
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.ctranslate2.reader import DEFAULTS, read_ctranslate2
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
-from model.convert.language_codes import language_code
+from model.convert.languages import language_code
 from model.convert.published import folder_of
-from model.convert.source_files import (
-    Export,
-    Imported,
-    ImportRefused,
-    Publisher,
-    Source,
-    read_object,
-)
+from model.convert.source_files import Export, Imported, Publisher, Source, read_object
 from model.convert.vocabulary import folder_vocabularies
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import FolderError, ImportRefused, ModelFolder
 
 PACKAGE_SUFFIX = ".argosmodel"
 _MAX_FILES = 2_000

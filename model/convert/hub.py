@@ -22,8 +22,7 @@ from model.convert.downloads import (
 )
 from model.convert.families import SOURCES, unsupported
 from model.convert.published import folder_of
-from model.convert.source_files import ImportRefused
-from model.model_folder import FolderError
+from model.model_folder import FolderError, ImportRefused
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000

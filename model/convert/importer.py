@@ -17,17 +17,12 @@ from typing import Any
 
 from model.convert.families import SOURCES, signs, unsupported
 from model.convert.languages import find_pairs, language_tags
-from model.convert.source_files import (
-    Imported,
-    ImportRefused,
-    check_pieces,
-    read_card,
-    read_optional,
-)
+from model.convert.source_files import Imported, check_pieces, read_card, read_optional
 from model.head_roles import measure, open_exact
 from model.model_folder import (
     AllPairs,
     FolderError,
+    ImportRefused,
     ModelFolder,
     TokenizerFiles,
     let_others_read,

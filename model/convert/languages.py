@@ -1,4 +1,5 @@
-"""Language pairs of imported models, from Marian's codes, tags and model names."""
+"""Language codes of other programs and ours, and the language pairs of imported models, from
+Marian's codes, tags and model names."""
 
 from __future__ import annotations
 
@@ -6,19 +7,23 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from model.convert.language_codes import language_code
-from model.convert.source_files import ImportRefused, Languages
+from model.model_folder import ImportRefused
+
+Languages = tuple[str | None, str | None]
+"""Codes of the source and the target language, None where the files state none."""
+_ISO = dict(
+    pair.split(":")
+    for pair in Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").split()
+)
+"""ISO 639-3 codes (also bibliographic ones of 639-2, and those that models invented) -> ours."""
 
 _GROUPS = frozenset(
-    (
-        "aav afa alv art ase bat bnt cau ccs cel cpf cpp crp csu cus dra euq fiu gem gme gmq gmw "
-        "grk iir inc ine ira "
-        "iro itc jpx kmj khi map mkh mul nah ngf nic omv paa phi poz pqe pqw qwe roa sal sem sit "
-        "sla smi ssa syd tai "
-        "trk tup tut urj wen xgn ypk zhx zle zls zlw celtic romance scandinavia north_eu nordic "
-        "norway sami western "
-        "indic dravidian chinese caucasian balkan"
-    ).split()
+    """
+    aav afa alv art ase bat bnt cau ccs cel cpf cpp crp csu cus dra euq fiu gem gme gmq gmw grk iir
+    inc ine ira iro itc jpx kmj khi map mkh mul nah ngf nic omv paa phi poz pqe pqw qwe roa sal sem
+    sit sla smi ssa syd tai trk tup tut urj wen xgn ypk zhx zle zls zlw celtic romance scandinavia
+    north_eu nordic norway sami western indic dravidian chinese caucasian balkan
+    """.split()
 )
 """Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages."""
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
@@ -28,6 +33,16 @@ _SEPARATOR = re.compile(r"[_+](?!(?:br|[a-z]{4})(?:[_+]|$))", re.IGNORECASE)
 _NAME = re.compile(
     r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
 )
+
+
+def language_code(marian: str) -> str:
+    """Converts a code to ours: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
+    first, *rest = re.split(r"[-_]", marian)
+    variants = [
+        part.title() if len(part) == 4 else part.upper() if len(part) == 2 else part.lower()
+        for part in rest
+    ]
+    return "-".join([_ISO.get(first.lower(), first.lower()), *variants])
 
 
 def language_tags(vocabulary: Mapping[str, int]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from model.convert.language_codes import language_code
+from model.convert.languages import language_code
 from model.model_folder import FolderError, read_folder
 
 _LISTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

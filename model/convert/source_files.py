@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from model.config import ModelConfig
 from model.convert.downloads import Progress
+from model.convert.languages import Languages
 from model.convert.published import PublishedModel
 from model.convert.tensor_names import shapes
-from model.model_folder import FolderError, Generation
+from model.model_folder import FolderError, Generation, ImportRefused
 from model.shortlist import Shortlist
 
 MAX_TEXT_BYTES = 1_000_000
@@ -34,18 +35,6 @@ SUPPRESSED = -60_000.0
 
 Tensors = dict[str, NDArray[Any]]
 """Arrays by name: float32 or float16, where they are those of a model."""
-Languages = tuple[str | None, str | None]
-"""Codes of the source and the target language, None where the files state none."""
-
-
-class ImportRefused(FolderError):
-    """A model cannot be imported. `reasons` lists why; the message is one sentence."""
-
-    final = True
-
-    def __init__(self, path: Path, reasons: Sequence[str]) -> None:
-        super().__init__(f"{path} cannot be imported: {'; '.join(reasons)}.")
-        self.reasons = tuple(reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.convert.source_files import ImportRefused, Tensors, unreadable
+from model.convert.source_files import Tensors, unreadable
+from model.model_folder import ImportRefused
 from model.weight_files import from_bfloat16
 
 BINARY = "model.bin"

@@ -22,12 +22,11 @@ from model.convert.huggingface.tokenizer_files import (
     read_added,
     read_tokenizer_json,
 )
+from model.convert.languages import Languages
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Export,
     Imported,
-    ImportRefused,
-    Languages,
     Source,
     Tensors,
     check_tensors,
@@ -38,7 +37,7 @@ from model.convert.source_files import (
     take_tensors,
 )
 from model.convert.tensor_names import SIDES, ctranslate2_parts, is_norm
-from model.model_folder import Generation
+from model.model_folder import Generation, ImportRefused
 from model.positions import sinusoidal_table
 
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}

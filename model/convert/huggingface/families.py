@@ -21,18 +21,18 @@ from model.convert.huggingface.tokenizer_files import (
     read_added,
     read_tokenizer_json,
 )
-from model.convert.language_codes import language_code
+from model.convert.languages import language_code
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Export,
     Imported,
-    ImportRefused,
     check_vocabulary,
     read_object,
     read_optional,
     read_sentencepiece,
 )
 from model.convert.vocabulary import sentencepiece_vocabulary
+from model.model_folder import ImportRefused
 from model.weight_files import Float32
 
 SENTENCEPIECE = "sentencepiece.bpe.model"

@@ -11,8 +11,8 @@ from typing import Any
 from model.config import ConfigError, ModelConfig
 from model.convert.huggingface.tokenizer_files import ADDED_TOKENS
 from model.convert.huggingface.weights import WEIGHTS, convert_weights, read_weights
-from model.convert.source_files import Imported, ImportRefused, Source, Tensors, read_object
-from model.model_folder import Generation
+from model.convert.source_files import Imported, Source, Tensors, read_object
+from model.model_folder import Generation, ImportRefused
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 log = logging.getLogger(__name__)

@@ -15,12 +15,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from model.convert.source_files import (
-    MAX_VOCABULARY_BYTES,
-    ImportRefused,
-    read_object,
-    read_optional,
-)
+from model.convert.source_files import MAX_VOCABULARY_BYTES, read_object, read_optional
+from model.model_folder import ImportRefused
 
 TOKENIZER_JSON = "tokenizer.json"
 ADDED_TOKENS = ("added_tokens.json", "tokenizer_config.json", TOKENIZER_JSON)

@@ -21,15 +21,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from model.config import ModelConfig
-from model.convert.source_files import (
-    SUPPRESSED,
-    ImportRefused,
-    Tensors,
-    check_tensors,
-    take_tensors,
-)
+from model.convert.source_files import SUPPRESSED, Tensors, check_tensors, take_tensors
 from model.convert.tensor_names import parts
-from model.model_folder import FolderError
+from model.model_folder import FolderError, ImportRefused
 from model.positions import sinusoidal_table
 from model.weight_files import SafetensorFiles, from_bfloat16, to_float32
 

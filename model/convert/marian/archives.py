@@ -20,7 +20,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors, unreadable
+from model.convert.source_files import MAX_TEXT_BYTES, Tensors, unreadable
+from model.model_folder import ImportRefused
 
 _OPTIONS = "special:model.yml"
 _NOT_NEEDED = ("_QuantMultA",)

@@ -24,21 +24,19 @@ import numpy as np
 
 from model.config import ModelConfig
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
-from model.convert.language_codes import language_code
+from model.convert.languages import Languages, language_code
 from model.convert.marian.archives import BINARY_VERSION
 from model.convert.marian.reader import read_model
 from model.convert.published import PublishedModel, codes, folder_of
 from model.convert.source_files import (
     Imported,
-    ImportRefused,
-    Languages,
     Publisher,
     Source,
     read_bytes,
     read_optional,
     read_sentencepiece,
 )
-from model.model_folder import FolderError, Generation
+from model.model_folder import FolderError, Generation, ImportRefused
 from model.shortlist import Shortlist
 
 log = logging.getLogger(__name__)

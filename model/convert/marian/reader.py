@@ -17,7 +17,6 @@ from model.convert.marian.archives import read_archive
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
-    ImportRefused,
     Source,
     Tensors,
     check_tensors,
@@ -30,7 +29,7 @@ from model.convert.source_files import (
 )
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import sentencepiece_vocabulary
-from model.model_folder import Generation
+from model.model_folder import Generation, ImportRefused
 from model.weight_files import Float32
 
 log = logging.getLogger(__name__)

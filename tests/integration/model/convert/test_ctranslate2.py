@@ -17,9 +17,8 @@ from model.checkpoint import load_model
 from model.convert.argos import export_argos
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
-from model.convert.source_files import ImportRefused
 from model.convert.vocabulary import folder_pieces
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import FolderError, ImportRefused, ModelFolder
 from server.__main__ import main
 from tests.support.models.folders import hypotheses, target_pieces
 from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian

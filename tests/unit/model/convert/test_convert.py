@@ -24,8 +24,7 @@ from model.convert.huggingface.weights import read_checkpoint
 from model.convert.importer import ImportOptions, import_model
 from model.convert.languages import find_pairs, language_code, language_tags
 from model.convert.published import folder_in, folder_of, full_name, pair_of, published_models
-from model.convert.source_files import ImportRefused
-from model.model_folder import FolderError
+from model.model_folder import FolderError, ImportRefused
 from server.cli import import_model as import_cli
 from server.errors import AttentiveError
 from tests.support.models.folders import new_folder

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from model.convert.importer import ImportOptions, import_model
-from model.convert.source_files import ImportRefused
+from model.model_folder import ImportRefused
 from tests.support.models.marian_models import made_up_text, random_huggingface, train_sentencepiece
 from tests.support.models.multilingual_models import random_multilingual
 

@@ -16,8 +16,7 @@ import torch
 
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
-from model.convert.source_files import ImportRefused
-from model.model_folder import AllPairs, read_folder
+from model.model_folder import AllPairs, ImportRefused, read_folder
 from model.search.backend_interface import Backend
 from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
 from tests.support.models.folders import hypotheses

@@ -19,8 +19,8 @@ from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
-from model.convert.source_files import SUPPRESSED, ImportRefused
-from model.model_folder import FolderError, Generation, ModelFolder, read_folder
+from model.convert.source_files import SUPPRESSED
+from model.model_folder import FolderError, Generation, ImportRefused, ModelFolder, read_folder
 from model.positions import sinusoidal_table
 from model.search.options import DecodingOptions
 from tests.support.models.marian_models import random_huggingface, random_sources, split_into_shards

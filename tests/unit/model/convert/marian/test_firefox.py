@@ -20,8 +20,7 @@ from model.checkpoint import load_model
 from model.convert.importer import import_model
 from model.convert.marian.archives import read_archive
 from model.convert.marian.firefox import download, find
-from model.convert.source_files import ImportRefused
-from model.model_folder import FolderError, read_folder
+from model.model_folder import FolderError, ImportRefused, read_folder
 from model.shortlist import read_shortlist
 from server.__main__ import main
 from tests.support.models.firefox_models import (

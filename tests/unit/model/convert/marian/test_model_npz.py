@@ -20,8 +20,7 @@ import yaml
 from model.checkpoint import load_model, save_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.marian.reader import marian_sinusoids, parse_vocab_yml
-from model.convert.source_files import ImportRefused
-from model.model_folder import Generation, ModelFolder, read_folder
+from model.model_folder import Generation, ImportRefused, ModelFolder, read_folder
 from model.transformer import Transformer
 from tests.support.models.folders import ctranslate2_pieces, target_pieces
 from tests.support.models.marian_models import (
