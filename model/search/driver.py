@@ -59,16 +59,15 @@ class _Batch:
 
 
 class SearchDriver:
-    """Advances the searches of one backend together, each by one token or by a few. `end` is the
-    end of sentence, `max_length` the model's longest target, `forbidden` its tokens that are never
-    written."""
+    """Advances the searches of one backend together, each by one token or by a few. `forbidden` are
+    the model's tokens that are never written."""
 
     def __init__(
-        self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()
+        self, backend: Backend, config: ModelConfig, forbidden: Sequence[int] = ()
     ) -> None:
         self.backend = backend
-        self._max_length, self._forbidden = max_length, tuple(forbidden)
-        self._multi_step = supports_multi_step(backend) and backend.end == end
+        self._max_length, self._forbidden = config.max_length, tuple(forbidden)
+        self._multi_step = supports_multi_step(backend) and backend.end == config.eos_id
         self._unread: _Batch | None = None
 
     def start(self, searches: Sequence[Search]) -> None:
@@ -305,19 +304,11 @@ def translate(
     slots than a beam needs, and for a prefix or target the model cannot read.
     """
     own_options = [options] * len(sources) if isinstance(options, DecodingOptions) else options
-    end, longest = config.eos_id, config.max_length
     searches = [
-        search_kind(own)(
-            own,
-            start=config.decoder_start_id,
-            end=end,
-            source=source,
-            max_length=longest,
-            generation=generation,
-        )
+        search_kind(own)(own, config, source, generation)
         for own, source in zip(own_options, sources, strict=True)
     ]
-    driver = SearchDriver(backend, end=end, max_length=longest, forbidden=generation.forbidden)
+    driver = SearchDriver(backend, config, generation.forbidden)
     waiting = sorted(searches, key=lambda search: len(search.source))
     free = list(range(backend.slots))
     running: list[Search] = []

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from model.config import ModelConfig
 from model.model_folder import Generation
 from model.search.backend_interface import ScoreRows, TokenRows
 from model.search.options import (
@@ -57,18 +58,15 @@ class Search(ABC):
     A row whose best score is not finite ends the search: `finite` is False then, and there are no
     hypotheses.
 
-    `start`, `end`, `max_length` and `generation` are the model's own. Raises ValueError for a
+    `config` and `generation` are the model's own. Raises ValueError for a
     prefix or target that is longer than the model reads.
     """
 
     def __init__(
         self,
         options: DecodingOptions,
-        *,
-        start: int,
-        end: int,
+        config: ModelConfig,
         source: Sequence[int],
-        max_length: int,
         generation: Generation = DEFAULT_GENERATION,
         slots: Sequence[int] = (),
         owner: Any = None,
@@ -76,8 +74,8 @@ class Search(ABC):
         self.options, self.source, self.slots, self.owner = options, source, slots, owner
         self.width = options.beam_size if options.target is None else 1
         self.finite, self.queued = True, 0
-        self.room = len(source) + max_length  # most known tokens that its next step reads
-        self._start, self.end = start, end
+        self.room = len(source) + config.max_length  # most known tokens that its next step reads
+        self._start, self.end = config.decoder_start_id, config.eos_id
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
         self._guarded = options.loop_guard and options.target is None
         if options.target is not None:
@@ -85,7 +83,9 @@ class Search(ABC):
         self.forbidden, self.forced_end = frozenset(generation.forbidden), generation.forced_end
         self._beam_threshold = generation.beam_threshold
         self._unseen = 0 if options.first_token is None else 1
-        prefix, limit = _prefix_and_limit(options, end, len(source), max_length - self._unseen)
+        prefix, limit = _prefix_and_limit(
+            options, self.end, len(source), config.max_length - self._unseen
+        )
         self._prefix = prefix if options.first_token is None else (options.first_token, *prefix)
         self.limit = limit + self._unseen
         self.begin()

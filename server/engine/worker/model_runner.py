@@ -91,14 +91,9 @@ class ModelRunner:
 
     def attach(self, model: str, loaded: LoadedModel) -> None:
         """Uses a loaded model for jobs of the name `model`."""
-        config = loaded.folder.model
         self._models[model] = loaded
-        self._drivers[model] = SearchDriver(
-            loaded.backend,
-            end=config.eos_id,
-            max_length=config.max_length,
-            forbidden=loaded.folder.generation.forbidden,
-        )
+        forbidden = loaded.folder.generation.forbidden
+        self._drivers[model] = SearchDriver(loaded.backend, loaded.folder.model, forbidden)
         self._ready = self._describe()
 
     def slots(self, model: str) -> int:
@@ -159,14 +154,7 @@ class ModelRunner:
         for sequence in sequences:
             job = sequence.job
             search = search_kind(job.options)(
-                job.options,
-                start=config.decoder_start_id,
-                end=config.eos_id,
-                source=job.source,
-                max_length=config.max_length,
-                generation=generation,
-                slots=sequence.slots,
-                owner=sequence,
+                job.options, config, job.source, generation, sequence.slots, sequence
             )
             self._searches[sequence.id] = search
             started.append(search)

@@ -22,7 +22,7 @@ from model.search.search import NotFiniteError, normalize
 from model.transformer import Transformer
 from tests.support.models.cpu_models import LIBRARY, cpu_backend, tiny
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
-from tests.support.models.table_search import END, START, Table, complete, search
+from tests.support.models.table_search import CONFIG, END, START, Table, complete, search
 
 pytestmark = pytest.mark.numeric
 
@@ -189,16 +189,9 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     options, rng = DecodingOptions(beam_size=beam, max_length=12), random.Random(beam)
     sources = [(i % 4, 2, i // 4) for i in range(8)]
     expected = [search(Table(), source, beam_size=beam, max_length=12) for source in sources]
-    driver = SearchDriver(Table(slots=8 * beam), end=END, max_length=60)
+    driver = SearchDriver(Table(slots=8 * beam), CONFIG)
     running = {
-        i: search_kind(options)(
-            options,
-            start=START,
-            end=END,
-            source=source,
-            max_length=60,
-            slots=range(i * beam, (i + 1) * beam),
-        )
+        i: search_kind(options)(options, CONFIG, source, slots=range(i * beam, (i + 1) * beam))
         for i, source in enumerate(sources)
     }
     driver.start(list(running.values()))
@@ -291,17 +284,8 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
     config = transformer.config
     [source] = random_ids(config, 1)
     options = DecodingOptions(beam_size=beam, trace=True, max_length=12)
-    searching = search_kind(options)(
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        source=source,
-        max_length=config.max_length,
-        slots=range(beam),
-    )
-    driver = SearchDriver(
-        TorchBackend(transformer, beam), end=config.eos_id, max_length=config.max_length
-    )
+    searching = search_kind(options)(options, config, source, slots=range(beam))
+    driver = SearchDriver(TorchBackend(transformer, beam), config)
     driver.start([searching])
     while not searching.done:
         driver.step([searching])
@@ -443,17 +427,11 @@ def run(
 ) -> list[tuple[Hypothesis, ...] | None]:
     """Decodes the sources as one batch: the hypotheses of each, None where its numbers are not
     finite."""
-    driver = SearchDriver(backend, end=3, max_length=64)
-    width = search_kind(options)(options, start=2, end=3, source=sources[0], max_length=64).width
+    config = model().config
+    driver = SearchDriver(backend, config)
+    width = search_kind(options)(options, config, sources[0]).width
     items = [
-        search_kind(options)(
-            options,
-            start=2,
-            end=3,
-            source=source,
-            max_length=64,
-            slots=range(width * i, width * i + width),
-        )
+        search_kind(options)(options, config, source, slots=range(width * i, width * i + width))
         for i, source in enumerate(sources)
     ]
     driver.start(items)
