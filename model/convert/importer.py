@@ -4,6 +4,7 @@ moved."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import re
@@ -180,15 +181,12 @@ def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> d
 
 def _tokenizer(imported: Imported) -> TokenizerFiles:
     same = imported.source_pieces == imported.target_pieces
-    return TokenizerFiles(
+    return dataclasses.replace(
+        imported.tokenizer,
         source="source.spm",
         target="source.spm" if same else "target.spm",
         vocabulary="vocab.json",
         target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
-        source_start=imported.source_start,
-        source_end=imported.source_end,
-        added=imported.added,
-        trailing_space=imported.trailing_space,
     )
 
 

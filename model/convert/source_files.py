@@ -22,7 +22,7 @@ from model.convert.downloads import Progress
 from model.convert.languages import Languages
 from model.convert.published import PublishedModel
 from model.convert.tensor_names import shapes
-from model.model_folder import FolderError, Generation, ImportRefused
+from model.model_folder import FolderError, Generation, ImportRefused, TokenizerFiles
 from model.shortlist import Shortlist
 
 MAX_TEXT_BYTES = 1_000_000
@@ -44,7 +44,7 @@ class Imported:
     `language_pieces` maps the languages of a many-language model to the pieces that stand before
     the source and first in the target; with `tagged_by_target` only the target's piece stands
     before the source. With `tagged` False, tags in the vocabulary are not used. Every target begins
-    with `first_piece` if it is set."""
+    with `first_piece` if it is set. `tokenizer` states all but file names."""
 
     config: ModelConfig
     tensors: Tensors
@@ -59,10 +59,7 @@ class Imported:
     tagged_by_target: bool = False
     first_piece: str | None = None
     tagged: bool = True
-    source_start: bool = False
-    source_end: bool = True
-    added: dict[str, str] = field(default_factory=dict)
-    trailing_space: bool = False
+    tokenizer: TokenizerFiles = TokenizerFiles()
     shortlist: Shortlist | None = None
     scores: dict[str, float] = field(default_factory=dict)
 

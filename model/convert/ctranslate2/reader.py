@@ -37,7 +37,7 @@ from model.convert.source_files import (
     take_tensors,
 )
 from model.convert.tensor_names import SIDES, ctranslate2_parts, is_norm
-from model.model_folder import Generation, ImportRefused
+from model.model_folder import Generation, ImportRefused, TokenizerFiles
 from model.positions import sinusoidal_table
 
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
@@ -74,7 +74,7 @@ def read_ctranslate2(
     source, target = (check_vocabulary(path, side, len(side)) for side in (source, target))
     config = _with_ids(path, config, settings, target, source)
     codes = language_codes(list(source))
-    starts = bool(settings.get("add_source_bos"))
+    starts, added = bool(settings.get("add_source_bos")), matched(read_added(path), codes.values())
     marian = files[0].name == "source.spm"
     return Imported(
         config=config,
@@ -86,17 +86,14 @@ def read_ctranslate2(
         languages=languages,
         generation=DEFAULTS,
         language_pieces=codes if len(codes) > 1 else {},
-        # Converters of Marian and M2M100 models leave the end of sentence to the caller's
-        # tokenizer.
-        source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
-        source_start=starts,
         tagged=not starts,
-        added={
-            token: letters
-            for token, letters in matched(read_added(path), codes.values()).items()
-            if token in source
-        },
-        trailing_space=saved,
+        tokenizer=TokenizerFiles(
+            source_start=starts,
+            # Converters of Marian and M2M100 models leave the end to the caller's tokenizer.
+            source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
+            added={token: letters for token, letters in added.items() if token in source},
+            trailing_space=saved,
+        ),
     )
 
 

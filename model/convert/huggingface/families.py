@@ -32,7 +32,7 @@ from model.convert.source_files import (
     read_sentencepiece,
 )
 from model.convert.vocabulary import sentencepiece_vocabulary
-from model.model_folder import ImportRefused
+from model.model_folder import ImportRefused, TokenizerFiles
 from model.weight_files import Float32
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
@@ -63,7 +63,7 @@ def read_opus_mt(path: Path) -> Imported:
         target_vocabulary=target_vocabulary,
         languages=(source, target),
         generation=layout.generation,
-        added=matched(added),
+        tokenizer=TokenizerFiles(added=matched(added)),
         first_piece=_first_piece(path, layout.first_token, target_vocabulary or source_vocabulary),
     )
 
@@ -146,8 +146,7 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
         "target_pieces": pieces,
         "vocabulary": check_vocabulary(path, {**ids, **tokens}, config.vocab_size),
         "language_pieces": codes,
-        "added": in_texts,
-        "trailing_space": saved,
+        "tokenizer": TokenizerFiles(added=in_texts, trailing_space=saved),
     }
 
 
