@@ -85,6 +85,12 @@ def pytest_report_header() -> str:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of the training first: their files take long, and at the end one core would
+    wait for them."""
+    items.sort(key=lambda item: "unit/training/" not in item.nodeid)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs an `async def` test in an event loop of its own, for at most five minutes."""

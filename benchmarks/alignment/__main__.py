@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.alignment import marked_sentences
-from benchmarks.alignment.gold import SETS, of_tokens, own_words, quality, written
-from benchmarks.alignment.markup import right, tags
+from benchmarks.alignment.gold import SETS, of_tokens, own_words, quality, right, tags, written
 from benchmarks.common import report
 from benchmarks.common.command_line import new_parser, run
 from server.cli.local_services import local_services, running

@@ -43,23 +43,21 @@ WITH_EFFECT = (
 """POST requests that make something, that are refused, or that the front does not pass on."""
 
 
-@pytest.fixture
-def front_variables(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def front_variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Returns the environment of HAProxy in front of two servers that do not run, with a new
     certificate."""
     if shutil.which("haproxy") is None or shutil.which("openssl") is None:
         pytest.skip("haproxy is not installed (Debian packages: haproxy, openssl)")
-    subprocess.run(
-        ["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path],
-        capture_output=True,
-        check=True,
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["front.pem"]
+    folder = tmp_path_factory.mktemp("certificate")
+    command = ["sh", ROOT / "deploy/haproxy/make-certificate.sh", folder]
+    subprocess.run(command, capture_output=True, check=True)
+    assert [path.name for path in folder.iterdir()] == ["front.pem"]
     return {
         **os.environ,
         "SERVER": "127.0.0.1:1",
         "SERVER_ALIVE": "127.0.0.1:1",
-        "CERTIFICATE": str(tmp_path / "front.pem"),
+        "CERTIFICATE": str(folder / "front.pem"),
     }
 
 
