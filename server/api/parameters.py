@@ -183,11 +183,9 @@ def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     lists: dict[str, dict[int, Any]] = {}
     for written, value in pairs:
         if match := INDEXED.fullmatch(written):
-            items, index, field = (
-                lists.setdefault(match[1], {}),
-                int(match[2]),
-                match[3] or match[4],
-            )
+            items = lists.setdefault(match[1], {})
+            index = int(match[2])
+            field = match[3] or match[4]
             item = items.setdefault(index, {} if field else value)
             if field and isinstance(item, dict):
                 item[field] = value

@@ -197,10 +197,8 @@ async def translate(
 ) -> list[str]:
     """Translates texts in order as a server with this model does: those for which the seconds
     suffice, and at least AT_ONCE."""
-    services, began = (
-        local_services(settings, catalog=ModelCatalog([read_model(folder)])),
-        time.monotonic(),
-    )
+    services = local_services(settings, catalog=ModelCatalog([read_model(folder)]))
+    began = time.monotonic()
     (source, target), options = direction, default_options(settings)
     translated: list[str] = []
     used = 0.0  # of the sentences or of the seconds, whichever is used up first

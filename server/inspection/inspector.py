@@ -302,10 +302,8 @@ def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:
 def both_sides(subject: InspectedSentence) -> tuple[Tokens, Tokens]:
     """Returns the source and the target, which ends with the end of sentence."""
     pair = subject.pair
-    source, target = (
-        subject.leg.encode(pair.source_text),
-        subject.leg.model.tokenizer.decode_pieces(pair.target),
-    )
+    source = subject.leg.encode(pair.source_text)
+    target = subject.leg.model.tokenizer.decode_pieces(pair.target)
     ending = len(target.text), len(target.text)
     return (
         tokens(pair.typed or pair.source_text, source.pieces, source.offsets, pair.originals),

@@ -62,11 +62,9 @@ async def translate_live(
         segmented = await inspector.translator.work(caller.name, len(text), segment_text, text, leg)
     if not segmented.segments:
         raise InvalidRequest("q has no words yet.")
-    sentence, start, complete = (
-        segmented.segments[0],
-        segmented.starts[0],
-        final or len(segmented.order) > 1,
-    )
+    sentence = segmented.segments[0]
+    start = segmented.starts[0]
+    complete = final or len(segmented.order) > 1
     subject = InspectedSentence(
         leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ())
     )

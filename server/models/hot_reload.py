@@ -188,10 +188,8 @@ class ServedModels:
 
     def _replace(self, models: Iterable[ServedModel]) -> None:
         """Serves these models from now on, except those that could not be loaded meanwhile."""
-        old, dead = (
-            self.catalog,
-            {f.model.key for f in self._failures.values() if f.model is not None},
-        )
+        old = self.catalog
+        dead = {f.model.key for f in self._failures.values() if f.model is not None}
         models = [model for model in models if model.key not in dead]
         names = {model.name for model in models}
         failed = [

@@ -75,10 +75,8 @@ async def translate(request: Request, parameters: ExtensionParameters) -> Respon
     path, text, services = request.scope["route"].path, parameters.text, services_of(request)
     texts = text if isinstance(text, list) else text.split("\n") if path == "/hcfy" else [text]
     caller = await admit(request, texts, parameters.token, "text")
-    source, targets = (
-        code_of(parameters.source or AUTO),
-        [code_of(target) for target in parameters.targets],
-    )
+    source = code_of(parameters.source or AUTO)
+    targets = [code_of(target) for target in parameters.targets]
     if source == AUTO and len(targets) > 1:
         [[guess, *_]] = await language_guesses(request, caller, ["\n".join(texts)])
         source = (

@@ -290,11 +290,9 @@ def server_timing(translations: list[Translation]) -> str:
     queue, encode, decode, cached = 0.0, 0.0, 0.0, True
     for translation in translations:
         timings = translation.timings
-        queue, encode, decode = (
-            max(queue, timings.queue),
-            max(encode, timings.encode),
-            max(decode, timings.decode),
-        )
+        queue = max(queue, timings.queue)
+        encode = max(encode, timings.encode)
+        decode = max(decode, timings.decode)
         cached = cached and translation.cached
     hit = ', cache;desc="hit"' if cached else ""
     return (

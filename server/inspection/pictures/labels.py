@@ -117,7 +117,6 @@ def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float 
     """Draws the linear scale of the weights and returns the lower edge of the drawing."""
     theme = drawing.theme
     drawing.heat_map(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None])
-    drawing.box(x, y, length, 9, stroke=theme.line)
     for part in range(5):
         drawing.text(
             x + part * length / 4,

@@ -55,7 +55,6 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     add_labels(drawing, rows, left - 6, top, cell, size, above=False)
     add_labels(drawing, columns, left, top - 6, cell, size, above=True)
     drawing.heat_map(left, top, body, queries * cell, levels(view.weights[0, 0]))
-    drawing.box(left, top, body, queries * cell, stroke=theme.line)
     drawing.height = add_scale(drawing, left, top + queries * cell + 14, caption)
     return drawing
 
@@ -120,4 +119,3 @@ def _add_row(
         name = f"layer {view.layers[layer]}, {head_name(head)}"
         drawing.text(x, top - 4, name, SMALL - 1, theme.soft)
         drawing.heat_map(x, top, _GRID_MAP, _GRID_MAP, levels(view.weights[layer, number]))
-        drawing.box(x, top, _GRID_MAP, _GRID_MAP, stroke=theme.line)

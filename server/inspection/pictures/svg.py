@@ -164,8 +164,9 @@ class Drawing:
     def heat_map(
         self, x: float, y: float, width: float, height: float, levels: NDArray[np.uint8]
     ) -> None:
-        """Adds a heat map of `levels` (rows, columns)."""
+        """Adds a heat map of `levels` (rows, columns) with an outline."""
         self.parts.append((x, y, width, height, levels))
+        self.box(x, y, width, height, stroke=self.theme.line)
 
     def curve(self, points: Points, width: float, color: str, opacity: float = 1.0) -> None:
         """Adds a cubic Bézier curve through four points (x, y), as a line of this width."""

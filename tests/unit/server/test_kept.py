@@ -86,10 +86,8 @@ def test_no_text_of_a_file_stays_in_memory_when_its_job_has_ended(
     engine.gate = threading.Event()
     monkeypatch.setattr(kept, "SECONDS", 0.05)
     mark = "".join(random.Random(3).choices("bcdfghklmnprstvz", k=14))
-    halves, text = (
-        (mark[:7], mark[7:]),
-        "\n".join(body["q"][2] for _, body in requests(mark) if "format" in body),
-    )
+    halves = (mark[:7], mark[7:])
+    text = "\n".join(body["q"][2] for _, body in requests(mark) if "format" in body)
     sent = client.post(
         "/v2/document",
         files={"file": ("a.html", text.encode())},

@@ -24,12 +24,10 @@ async def test_it_returns_results_and_raises_exceptions() -> None:
 
 
 async def test_a_function_keeps_its_slot_to_its_end_when_its_caller_is_cancelled() -> None:
-    work, started, may_end, order = (
-        WorkThreads(LoopTurns()),
-        threading.Event(),
-        threading.Event(),
-        list[str](),
-    )
+    work = WorkThreads(LoopTurns())
+    started = threading.Event()
+    may_end = threading.Event()
+    order = list[str]()
 
     def long() -> None:
         started.set()

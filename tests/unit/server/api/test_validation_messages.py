@@ -191,10 +191,8 @@ def ask(client, method: str, path: str, fields: dict[str, Any]) -> tuple[int, An
 def translated_file(client, sent: dict[str, str], fields: dict[str, Any]) -> bytes:
     if url := sent.get("translatedFileUrl"):
         return client.get(url).content
-    path, key = (
-        f"/v2/document/{sent['document_id']}",
-        {"document_key": sent["document_key"], "auth_key": fields.get("auth_key")},
-    )
+    path = f"/v2/document/{sent['document_id']}"
+    key = {"document_key": sent["document_key"], "auth_key": fields.get("auth_key")}
     deadline = time.monotonic() + 60
     while (
         status := client.post(path, json=key).json()["status"]
@@ -226,10 +224,8 @@ def test_a_parameter_is_treated_as_its_row_says(
         example = [id] if isinstance(example, list) else id
     base = BASES[path] | WITH.get(parameter, {})
     without = {name: value for name, value in base.items() if name != parameter}
-    before, after = (
-        ask(client, method, path, without),
-        ask(client, method, path, without | {parameter: example}),
-    )
+    before = ask(client, method, path, without)
+    after = ask(client, method, path, without | {parameter: example})
     if treatment == "supported":
         assert before != after
     elif treatment == "no effect":

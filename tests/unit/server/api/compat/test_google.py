@@ -167,10 +167,8 @@ def test_an_error_is_a_sentence_where_the_extension_looks_for_it(client, path):
 def test_a_key_is_in_the_address_or_in_the_header(serve, keys, path):
     secret, _ = keys.create("Ann", requests_per_minute=2)
     client = serve(data=keys.folder, key_required=True)
-    address, header = (
-        {"params": {"token": secret}},
-        {"headers": {"Authorization": f"Bearer {secret}"}},
-    )
+    address = {"params": {"token": secret}}
+    header = {"headers": {"Authorization": f"Bearer {secret}"}}
     answers = [
         client.post(path, json=REQUESTS[path], **way) for way in ({}, address, header, address)
     ]
