@@ -28,7 +28,7 @@ from server.inspection.attention_view import (
 )
 from server.inspection.pictures.picture import PictureFormat, picture
 from server.inspection.text_alignment import align_words
-from server.inspection.types import InspectedSentence, InspectionResult, Tokens
+from server.inspection.types import AlignmentMethod, InspectedSentence, InspectionResult, Tokens
 from server.web.page import report, report_policy
 
 MEDIA: dict[Format, str] = {
@@ -64,16 +64,13 @@ def attention_query(parameters: AttentionParameters, accept: str) -> AttentionPa
     )
 
 
-def needs_evidence(parameters: AttentionParameters) -> bool:
-    """Returns whether an answer needs all evidence of the word alignment."""
-    format = parameters.format
-    shows_alignment = format == "html" or (
-        format in PICTURES and parameters.view in ("alignment", "card")
-    )
-    method = parameters.alignment or (
-        "combined" if shows_alignment and not parameters.masked_heads else "attention"
-    )
-    return method == "combined" and (shows_alignment or format == "json")
+def alignment_method(parameters: AttentionParameters) -> AlignmentMethod | None:
+    """Returns the method of word alignment that an answer needs, None for an answer without one."""
+    shown = parameters.format == "html" or parameters.view in ("alignment", "card")
+    if not shown and parameters.format != "json":
+        return None
+    default: AlignmentMethod = "combined" if shown and not parameters.masked_heads else "attention"
+    return parameters.alignment or default
 
 
 def _check_effect(parameters: AttentionParameters, format: Format) -> None:

@@ -20,7 +20,8 @@ from server.cli.translate import is_same_file
 from server.config import add_flags
 from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest, TextTooLong
-from server.inspection.text_alignment import AlignmentMethod, TextAligner, between_spaces
+from server.inspection.text_alignment import TextAligner, between_spaces
+from server.inspection.types import AlignmentMethod
 from server.translation_memory import KINDS, reader_of
 
 NAME = "align"

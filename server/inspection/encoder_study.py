@@ -95,8 +95,6 @@ async def _layer(
     caller: Caller,
 ) -> dict[str, list[float]]:
     choice = Followed("encoder", layer, names=(*_LAYERS.values(),)).choice
-    result = await inspector.attend(
-        subject, deadline, caller=caller, choice=choice, alignment=False
-    )
+    result = await inspector.attend(subject, deadline, caller=caller, choice=choice, method=None)
     tensors = result.attention.maps.tensors or {}
     return {name: tensors[tensor].tolist() for name, tensor in _LAYERS.items()}

@@ -17,6 +17,7 @@ from server.engine.ipc.messages import Charged, JobResult, Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.head_worth import HeadWorth
 from server.inspection.types import (
+    AlignmentMethod,
     InspectedSentence,
     InspectionResult,
     Tokens,
@@ -161,14 +162,13 @@ class Inspector:
         caller: Caller = ANYBODY,
         masked_heads: tuple[Head, ...] | None = None,
         vectors_of: Head | None = None,
-        align: bool = False,
         choice: MapChoice = EVERYTHING,
-        alignment: bool = True,
+        method: AlignmentMethod | None = "attention",
     ) -> InspectionResult:
         """Runs the teacher-forced pass and returns the maps of the `choice`; others are zeros.
         `masked_heads` None stands for the heads that were off when the target was written.
-        `vectors_of` is a head whose query, key and value vectors are returned. With `alignment`
-        words are linked, with `align` by all evidence. `deadline` is on the monotonic clock.
+        `vectors_of` is a head whose query, key and value vectors are returned. `method` links words,
+        None does not. `deadline` is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
@@ -176,7 +176,7 @@ class Inspector:
         self.check_length(subject.leg, pair.source, pair.target)
         characters = 2 * len(pair.source_text)
         (source, target), words = await self.translator.work(
-            caller.name, characters, _read, subject, align if alignment else None
+            caller.name, characters, _read, subject, method
         )
         options = subject.options or DecodingOptions()
         heads = options.masked_heads if masked_heads is None else masked_heads
@@ -186,7 +186,7 @@ class Inspector:
             first_token=subject.leg.first_token,
             shortlist=subject.shortlist,
         )
-        if alignment:
+        if method is not None:
             choice = model.alignment.chosen(choice, reading=True)
         look = Look(choice, vectors_of, words)
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
@@ -256,14 +256,15 @@ class Inspector:
 
 
 def _read(
-    subject: InspectedSentence, align: bool | None
+    subject: InspectedSentence, method: AlignmentMethod | None
 ) -> tuple[tuple[Tokens, Tokens], PairWords | None]:
-    """Returns both sides and, unless `align` is None, the words to link."""
+    """Returns both sides and, unless `method` is None, the words to link."""
     source, target = sides = both_sides(subject)
-    if align is None:
+    if method is None:
         return sides, None
     ids = subject.pair.source, subject.pair.target
-    return sides, pair_words(subject.leg, ids, (source.words, target.words), combined=align)
+    words = source.words, target.words
+    return sides, pair_words(subject.leg, ids, words, combined=method == "combined")
 
 
 def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult:

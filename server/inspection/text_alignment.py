@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from model.analysis.attention_alignment import (
     AlignmentLayer,
@@ -24,13 +23,11 @@ from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.engine.ipc.messages import Look
 from server.inspection.inspector import ANYBODY, Inspector, charged_to
-from server.inspection.types import InspectionResult
+from server.inspection.types import AlignmentMethod, InspectionResult
 from server.text.projection import Link
 from server.text.spans import Span
 from server.translation.alignment import compares_words, linked_words, pair_words
 from server.translation.catalog import Leg
-
-AlignmentMethod = Literal["combined", "attention"]
 
 
 @dataclass(frozen=True, slots=True)

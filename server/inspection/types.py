@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from model.analysis.attention_alignment import Weights, Word, word_spans, words
 from model.analysis.types import Head, Kind
@@ -14,6 +15,9 @@ from server.errors import InvalidRequest
 from server.store.history import SentenceRecord
 from server.text.spans import OffsetMap, Span, edited
 from server.translation.catalog import Leg
+
+AlignmentMethod = Literal["combined", "attention"]
+"""Whether words are linked by all evidence, or by attention alone."""
 
 
 @dataclass(frozen=True, slots=True)

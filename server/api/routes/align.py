@@ -20,10 +20,10 @@ from server.errors import TextTooLong
 from server.inspection.text_alignment import (
     PAIRS_AT_ONCE,
     AlignedTexts,
-    AlignmentMethod,
     TextAligner,
     between_spaces,
 )
+from server.inspection.types import AlignmentMethod
 from server.translation.translator import token_estimate
 
 PAIRS_LIMIT = 100

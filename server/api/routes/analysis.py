@@ -23,6 +23,7 @@ from model.tokenizer import Tokenizer
 from server.access.authentication import Caller
 from server.api.attention_formats import text_pieces
 from server.api.dependencies import (
+    admit,
     check_texts,
     deadline,
     enter,
@@ -208,34 +209,32 @@ router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=err
 @router.post("/score", summary="Log-probability of given translations", response_model=ScoreAnswer)
 async def score(request: Request, parameters: ScoreParameters) -> Response:
     services = services_of(request)
-    translations = (
-        [parameters.translation]
-        if isinstance(parameters.translation, str)
-        else parameters.translation
-    )
+    given = parameters.translation
+    translations = [given] if isinstance(given, str) else given
     if len(translations) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((parameters.q,), services.settings)
     check_texts(tuple(translations), services.settings, name="translation")
     caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request)
-    inspector = services.inspector
+    inspector, heads = services.inspector, parameters.masked_heads or ()
     pairs = [
         inspector.given(parameters.q, text, parameters.source, parameters.target)
         for text in translations
     ]
-    heads = parameters.masked_heads or ()
     results = [
         await inspector.attend(
-            pair, limit, caller=caller, masked_heads=heads, choice=SCORES, alignment=False
+            pair, limit, caller=caller, masked_heads=heads, choice=SCORES, method=None
         )
         for pair in pairs
     ]
-    first, scores = results[0], [scored(result) for result in results]
-    body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
-    return json_response(
-        body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]}
-    )
+    scores = [scored(result) for result in results]
+    body = {
+        "model": results[0].subject.leg.model.name,
+        "source": text_pieces(results[0].source),
+        "scores": scores if isinstance(given, list) else scores[0],
+    }
+    return json_response(body)
 
 
 @router.post(
@@ -331,11 +330,9 @@ async def read_folders(
 )
 async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
     """Computed in float32 from the weights of the model, with positions and without."""
-    services = services_of(request)
-    check_texts((parameters.q,), services.settings)
-    caller = await enter(request, len(parameters.q), parameters.api_key)
+    caller = await admit(request, [parameters.q], parameters.api_key)
     limit = deadline(request)
-    inspector = services.inspector
+    inspector = services_of(request).inspector
     study = await study_encoder(
         inspector, parameters.q, parameters.source, parameters.target, limit, caller
     )

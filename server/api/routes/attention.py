@@ -17,11 +17,11 @@ from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import (
     NEGOTIATED,
+    alignment_method,
     attention_query,
     formatted,
     json_in,
     lists,
-    needs_evidence,
     subject_body,
 )
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
@@ -101,11 +101,10 @@ async def inspected(
         subject,
         deadline,
         choice=choice,
-        alignment=parameters.format in ("json", "html") or parameters.view in ("alignment", "card"),
         caller=caller,
         masked_heads=parameters.masked_heads,
         vectors_of=next(iter(parameters.vectors or ()), None),
-        align=needs_evidence(parameters),
+        method=alignment_method(parameters),
     )
     if parameters.measure == "effect" and parameters.format != "html":
         result = await with_effects(services.inspector, result, deadline, caller=caller)
@@ -281,7 +280,7 @@ async def tensors(request: Request, parameters: Annotated[TensorParameters, Quer
         limit,
         choice=followed.choice,
         vectors_of=followed.vectors_of,
-        alignment=False,
+        method=None,
         caller=caller,
         masked_heads=parameters.masked_heads,
     )

@@ -20,6 +20,7 @@ from server.api.schemas.base import (
     read_heads,
 )
 from server.inspection.attention_view import ViewOptions
+from server.inspection.types import AlignmentMethod
 
 Format = Literal["json", "npz", "svg", "png", "pdf", "html"]
 Numbers = Literal["lists", "float32", "uint16"]
@@ -87,7 +88,7 @@ class AttentionParameters(ViewOptions, SubjectParameters):
         description="A head, such as `cross.0.1`, whose queries, keys and values are added to the "
         "JSON.",
     )
-    alignment: Literal["combined", "attention"] | None = Field(
+    alignment: AlignmentMethod | None = Field(
         default=None,
         description="Method of word alignment. `attention` uses what source words contribute to "
         "cross-attention. `combined` also uses the model's probabilities in both directions, which "
@@ -133,7 +134,7 @@ class TargetAnswer(ScoredPieces):
 class AlignmentAnswer(Answer):
     layer: int = Field(description="Layer of cross-attention whose contributions align words.")
     shift: bool = Field(description="Whether the row after that of a piece is used.")
-    method: Literal["combined", "attention"]
+    method: AlignmentMethod
     links: list[tuple[int, int, float]] = Field(
         description="Source word, target word and probability."
     )
