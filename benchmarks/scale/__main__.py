@@ -102,7 +102,7 @@ class EchoServer:
                 [*command, *flags], cwd=checkout, env=environment, stderr=log
             )
         self._main = psutil.Process(self.process.pid)
-        self._several = "--api-processes" in further
+        self._several = int(further[-1]) if "--api-processes" in further else 0
         until = time.monotonic() + _START_SECONDS
         while not self._ready():
             if time.monotonic() > until or self.process.poll() is not None:
@@ -165,7 +165,8 @@ class EchoServer:
 
     @contextmanager
     def full(self, body: bytes) -> Iterator[None]:
-        """Stops the worker, and leaves it one request with this body while the block runs."""
+        """Stops the worker while the block runs, after each API process has accepted a request with
+        this body."""
         workers = [
             process
             for process in self._main.children(recursive=True)
@@ -176,17 +177,22 @@ class EchoServer:
             body,
             {"Content-Type": "application/json"},
         )
-        with ThreadPoolExecutor(1) as thread:
+        number = max(1, self._several)  # new connections go to the processes in turns
+        with ThreadPoolExecutor(number) as threads:
             for worker in workers:
                 worker.suspend()
-            waiting = thread.submit(lambda: urllib.request.urlopen(request).read())
+            waiting = [
+                threads.submit(lambda: urllib.request.urlopen(request).read())
+                for _ in range(number)
+            ]
             try:
                 time.sleep(_FULL_SECONDS)
                 yield
             finally:
                 for worker in workers:
                     worker.resume()
-            waiting.result()
+            for each in waiting:
+                each.result()
 
     def stop(self) -> None:
         """Ends the server."""
