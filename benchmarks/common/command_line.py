@@ -1,4 +1,4 @@
-"""What the command lines of the benchmarks share: options, errors and results."""
+"""Common options, errors and results of the command lines of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the order of its words changes for an encoder, in float32 by NumPy: an engine cannot leave
-out the positions.
+"""The effect of the order of words on an encoder, in float32 by NumPy: an engine cannot leave out
+the positions.
 
-It runs in a process of its own: each line of standard input is the arguments of `study` in JSON,
+The study runs in a process of its own: each line of standard input is the arguments of `study` in JSON,
 each line of standard output its result.
 """
 

@@ -196,9 +196,9 @@ def _is_punctuation(piece: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeadLosses:
-    """Nats per target token over `sentences`: the `loss` with all heads, and its rise without one
-    of the `heads`, [layer][head] for each kind; without all heads of one of the `layers`; and
-    without the `others`, all layers of a kind but the one that matters most."""
+    """Nats per target token over `sentences`. `loss` is with all heads; the others are its rise:
+    `heads` ([layer][head] for each kind) without one head, `layers` without all heads of a layer,
+    `others` without all layers of a kind but the one that matters most."""
 
     sentences: int
     loss: float

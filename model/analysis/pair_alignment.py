@@ -8,8 +8,8 @@ There are no trained parameters. The emission scores add up:
 - the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language
   model),
 - the probability that the decoder begins with the second word if it reads only the first, and the
-  reverse. The word may have a small or a capital first letter, because a decoder begins most
-  sentences with a capital,
+  reverse: the mean for a small and a capital first letter, because most sentences begin with a
+  capital,
 - what the word contributes to cross-attention while the other is decoded
   (`attention_alignment.alignment_map`),
 - similar spelling, and whether one of the two is a punctuation mark.
@@ -80,7 +80,7 @@ class WordedSentence:
 
 @dataclass(frozen=True, slots=True)
 class PairWords:
-    """What the links between W words of a source and V words of its target need. `runs` are their
+    """The W words of a source and the V words of its target that are to be linked. `runs` are their
     tokens [first, end): of the source as it is read, of the target as it is written. `marks` and
     `genitives` are the numbers of words that are punctuation or 's, `alike` the similarity (0 to 1)
     of the spelling of two words. `read` are both sentences as the encoder reads them; without it,

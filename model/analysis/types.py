@@ -79,7 +79,7 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapChoice:
-    """What a forced pass computes and returns. By kind, the layers whose maps are requested, and of
+    """The arrays that a forced pass computes and returns. By kind, the layers whose maps are requested, and of
     these the `heads` (None for all). `soft` is the layer of cross-attention whose contributions are
     requested, divided by their sum over the source; with `shift` in the row after the token's, and
     with `reading` also the weights of this layer and of the last, averaged over the heads

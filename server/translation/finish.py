@@ -226,12 +226,12 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     everything = context.request.localize_numbers
     is_marked = ".." in source or not _MARKED.isdisjoint(source)
     if not draft.copied and (is_marked or may_hold(source)):
-        edits = [
-            (*mark_edits(source, each.tagged.bare), *half_edits(source, each.tagged.bare))
-            for each in draft.finished
-        ]
-        pairs = zip(draft.finished, edits, strict=True)
-        draft = replace(draft, finished=tuple([each.edited(sorted(its)) for each, its in pairs]))
+        finished = []
+        for each in draft.finished:
+            target = each.tagged.bare
+            edits = [*mark_edits(source, target), *half_edits(source, target)]
+            finished.append(each.edited(sorted(edits)))
+        draft = replace(draft, finished=tuple(finished))
     targets = before = draft.targets
     if may_hold(source) or not source.isascii():
         is_amount = not draft.flags and (everything or not _AMOUNT.isdisjoint(source))

@@ -253,6 +253,15 @@ def test_phrases_in_capitals_are_recognized(text, pieces, expected):
     assert is_all_caps(text, Mock(is_piece=pieces.split().__contains__)) is expected
 
 
+@pytest.mark.parametrize("sentence", ["Look at {} now.", "{} is it", "is it {}", "a {} b {} c"])
+@pytest.mark.parametrize("kept", KEPT)
+def test_every_translation_contains_the_span(client, sentence, kept):
+    text = sentence.format(kept, kept)
+    answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()
+    assert answer["translatedText"].count(kept) == text.count(kept)
+    assert sorted(answer["translatedText"]) == sorted(text)
+
+
 def test_capitals_are_translated_in_sentence_case_and_written_in_capitals(client, engine):
     asked = {
         "q": "WHERE IS IT? https://example.org/Path",
